@@ -23,6 +23,7 @@ from rich.progress import (
 from rich.text import Text
 
 from penstock.cli.audit_output import (
+    print_bounding,
     print_json,
     print_noise,
     print_replay,
@@ -31,11 +32,13 @@ from penstock.cli.audit_output import (
 )
 from penstock.cli.completers import AuditedName
 from penstock.cli.options import Flag, Json, MaybeInt, MaybeUnits, with_own_modules
-from penstock.core.errors import ConfigurationError
+from penstock.core.errors import BudgetError, ConfigurationError
 from penstock.core.exact import positive, whole
 from penstock.core.optional import require
 from penstock.lab.audit import report, suite
-from penstock.lab.audit.engine import Verdict
+from penstock.lab.audit.bounding.verdict import BoundingVerdict
+from penstock.lab.audit.bounding_audit import QUICK_ROUNDS, ROUNDS, bounding_audit
+from penstock.lab.audit.engine import TaskFailure, Verdict, new_pool, unjudged
 from penstock.lab.audit.flawed import VARIANTS
 from penstock.lab.audit.noise_audit import NoiseVerdict, noise_audit
 from penstock.lab.audit.replay import ReplayVerdict, replay_audit
@@ -63,6 +66,7 @@ def audit(
     exact: Flag = False,
     replay: Flag = False,
     noise: Flag = False,
+    bounding: Flag = False,
     quick: Flag = False,
     as_json: Json = False,
     page: Annotated[Path | None, Parameter(name="--report")] = None,
@@ -75,8 +79,10 @@ def audit(
     person, and computes the loss of that transcript. Anything else that differs is a violation.
     Then it runs the mechanism many times on both streams. An output that is much likelier on one of
     them gives a lower bound on ε. If a loss or a bound is above the promise, the mechanism is
-    convicted. An acquittal is no proof: see docs/how-to/audit.md. Exit code 3: it could not be
-    judged, because the ledger refused it or it failed.
+    convicted. An acquittal is no proof: see docs/how-to/audit.md.
+
+    Exit codes: 0 acquitted, 1 convicted, 2 the command cannot be used, 3 it could not be judged,
+    because the ledger refused it or it failed.
 
     For example:
 
@@ -92,6 +98,8 @@ def audit(
 
     * penstock audit flawed:short_window
 
+    * penstock audit --bounding
+
     * penstock audit --all --quick --json
 
     Parameters
@@ -104,7 +112,7 @@ def audit(
         flawed:NAME is a mechanism that is broken on purpose.
     everybody
         Audit every registered mechanism, which must be acquitted, and every flawed variant, which
-        must be convicted. Exit code 1 if one verdict is another.
+        must be convicted, and the bounding of contributions. Exit code 1 if one verdict is another.
     epsilon
         The promised ε of a window, exact: 2, 0.5 or 1/3. A larger ε is easier to test.
         Default: 2; with --exact: 6.
@@ -113,7 +121,8 @@ def audit(
         mechanism has nothing to decide in 2 units.
     runs
         The number of runs on each stream of each pair. Half of them choose the event, the other
-        half test it. With --replay: the number of transcripts. Default: 20000; with --replay: 400.
+        half test it. With --replay: the number of transcripts. With --bounding: the number of pairs
+        of event streams. Default: 20000; with --replay: 400; with --bounding: 120.
     confidence
         The confidence that a conviction needs. Default: 0.999.
     seed
@@ -126,6 +135,9 @@ def audit(
     noise
         Test only the noise that the mechanism draws: whether draws are fresh, independent and of
         their law.
+    bounding
+        Test only what one person changes in the counts: events of every source's format go through
+        the shipped source, units and bounding. It needs no NAME.
     quick
         With --all: fewer runs. They still convict every flawed variant.
     as_json
@@ -144,16 +156,19 @@ def audit(
     options = {"epsilon": epsilon, "window": window, "runs": runs, "confidence": confidence}
     given = [f"--{option}" for option, value in options.items() if value is not None]
     how = _Job(seed, workers, folder, page, as_json)
+    given += ["--exact"] * exact + ["--replay"] * replay + ["--noise"] * noise
+    if bounding:
+        given += ["--all"] * everybody + ["--quick"] * quick + ["--report"] * (page is not None)
+        _bounding_only(how, name, runs, [each for each in given if each != "--runs"])
     if everybody:
         if name is not None:
             raise ConfigurationError(f"either {name!r} or --all, not both.")
-        given += ["--exact"] * exact + ["--replay"] * replay + ["--noise"] * noise
         if given:
             raise ConfigurationError(f"{', '.join(given)} cannot be used with --all.")
         _audit_all(how, quick=quick)
         return
     if name is None:
-        raise ConfigurationError("give the NAME of a mechanism, or --all.")
+        raise ConfigurationError("give the NAME of a mechanism, --all or --bounding.")
     if quick:
         raise ConfigurationError("--quick can only be used with --all: use --runs.")
     _check_ways(
@@ -190,6 +205,27 @@ def _audit_all_ways(how: _Job, name: str, audited: Subject, *, confidence: float
     _audit_one(how, name, audited, exact=False, confidence=confidence, replay=found, noise=drawn)
 
 
+def _bounding_only(how: _Job, name: str | None, runs: int | None, others: list[str]) -> NoReturn:
+    """Audit bounding, and end with the exit code of the verdict."""
+    if name is not None or others:
+        given = ", ".join([*([] if name is None else [repr(name)]), *others])
+        raise ConfigurationError(f"{given} cannot be used with --bounding.")
+    rounds = whole(ROUNDS if runs is None else runs, name="runs", least=1)
+    with _interruptible("a bounding audit keeps nothing and begins anew"), _bar() as progress:
+        found = bounding_audit(
+            seed=how.seed,
+            rounds=rounds,
+            progress=lambda done, total: progress("bounding", done, total),
+        )
+    if how.as_json:
+        print_json(found.row())
+    else:
+        print_bounding(
+            found, _command(None, {"bounding": True, "runs": rounds, "seed": found.seed})
+        )
+    sys.exit(found.exit_code)
+
+
 def _check_ways(*, exact: bool, replay: bool, noise: bool, sampled: bool) -> None:
     """Refuse options of several ways to audit."""
     if exact + replay + noise > 1:
@@ -216,9 +252,15 @@ class _Job:
             raise ConfigurationError(f"{self.page} is a folder, not a file.", parameter="report")
         self.page.parent.mkdir(parents=True, exist_ok=True)
 
-    def write_page(self, verdicts: list[Verdict], title: str, command: str) -> None:
+    def write_page(
+        self,
+        verdicts: list[Verdict],
+        title: str,
+        command: str,
+        bounding: BoundingVerdict | None = None,
+    ) -> None:
         if self.page is not None:
-            text = report.render(verdicts, title=title, command=command)
+            text = report.render(verdicts, title=title, command=command, bounding=bounding)
             self.page.write_text(text, encoding="utf-8")
 
     def say_where(self) -> None:
@@ -228,7 +270,14 @@ class _Job:
 
 def _audit_all(how: _Job, *, quick: bool) -> None:
     how.make_room()
-    with _interruptible("the same command goes on from what was done"), _bar() as progress:
+    with (
+        _interruptible("the same command goes on from what was done"),
+        _bar() as progress,
+        new_pool(1) as beside,
+    ):
+        waiting = beside.submit(
+            bounding_audit, seed=how.seed, rounds=QUICK_ROUNDS if quick else ROUNDS
+        )
         verdicts = suite.audit_all(
             quick=quick,
             seed=how.seed,
@@ -236,15 +285,17 @@ def _audit_all(how: _Job, *, quick: bool) -> None:
             folder=how.folder,
             progress=progress,
         )
+        bounding = waiting.result()
     command = _command(None, {"all": True, "quick": quick, "seed": how.seed})
-    how.write_page(verdicts, "Every mechanism and every flaw, audited", command)
+    how.write_page(verdicts, "Every mechanism and every flaw, audited", command, bounding)
     if how.as_json:
-        print_json([verdict.row() for verdict in verdicts])
+        print_json([verdict.row() for verdict in verdicts] + [bounding.row()])
     else:
-        print_verdicts(verdicts)
+        print_verdicts(verdicts, bounding)
         how.say_where()
-    if not all(map(report.as_it_should_be, verdicts)):
-        sys.exit(1)
+    code = report.exit_code(verdicts, bounding)
+    if code:
+        sys.exit(code)
 
 
 def _show_noise(how: _Job, found: NoiseVerdict) -> NoReturn:
@@ -307,7 +358,10 @@ def _audit_one(
             progress(audited.name, done, total)
 
         if exact:
-            verdict = suite.audit_exactly(audited, progress=tell)
+            try:
+                verdict = suite.audit_exactly(audited, progress=tell)
+            except BudgetError as error:
+                verdict = unjudged(audited, TaskFailure.of(error))
         else:
             verdict = suite.audit_one(
                 audited,
@@ -325,8 +379,8 @@ def _audit_one(
     else:
         print_verdict(verdict, type(audited.mechanism).__name__, command)
         how.say_where()
-    if verdict.convicted:
-        sys.exit(1)
+    if verdict.exit_code:
+        sys.exit(verdict.exit_code)
 
 
 def _subject(name: str, *, epsilon: str | None, window: int | None, runs: int | None) -> Subject:

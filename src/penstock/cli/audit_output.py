@@ -13,10 +13,19 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.lab.audit import report, suite
+from penstock.lab.audit.bounding.verdict import BoundingVerdict
 from penstock.lab.audit.engine import Verdict
 from penstock.lab.audit.model import Pair
 from penstock.lab.audit.noise_audit import NoiseVerdict
 from penstock.lab.audit.replay import ReplayVerdict
+
+STYLES: dict[report.Tone, str] = {
+    "good": "bold green",
+    "bad": "bold red",
+    "neutral": "bold",
+    "unknown": "bold yellow",
+}
+"""The style of each kind of verdict. No conviction is green."""
 
 MAX_UNITS_SHOWN = 30
 """The most units of a replay's streams that are printed."""
@@ -44,9 +53,12 @@ def print_verdict(verdict: Verdict, mechanism: str, command: str) -> None:
 
     say(
         f"{verdict.name}: {report.sentence(verdict)}",
-        "bold red" if verdict.convicted else "bold green",
+        STYLES[report.tone(verdict)],
     )
     say(f"{mechanism}: {report.configured(verdict)}", "yellow" if verdict.chosen else "dim")
+    if verdict.flawed:
+        said = "convicted, as it should be" if verdict.convicted else "NOT convicted, though flawed"
+        say(f"Flawed on purpose: {said}; {report.windows(verdict)}.")
     say()
     say(f"The two streams: {verdict.pair.name} (* where they differ)", "bold")
     for table in _tables_that_fit(verdict.pair, console):
@@ -55,18 +67,25 @@ def print_verdict(verdict: Verdict, mechanism: str, command: str) -> None:
     if look is not None:
         say(look)
     say()
-    for line, style in _event_lines(verdict):
-        say(line, style)
-    say()
+    if verdict.failure is None:
+        for line, style in _event_lines(verdict):
+            say(line, style)
+        say()
     seen = report.hits(verdict)
     if seen is not None:
         say(f"Seen in {seen}.")
     say(report.meaning(verdict))
     if verdict.replay is not None:
         say()
-        _say_replay(verdict.replay, say)
+        _say_replay(verdict.replay, say, flawed=verdict.flawed)
     if verdict.noise is not None:
         say(f"{verdict.name}: {verdict.noise.sentence()}", noise_style(verdict.noise))
+    say()
+    say("Tried:", "bold")
+    for line in report.tried(verdict):
+        say(f"  {line}")
+    if verdict.outcome == "acquitted":
+        say(report.weakest(verdict))
     say()
     say("Repeat it:", "bold")
     say(f"  {command}")
@@ -107,10 +126,44 @@ def noise_style(verdict: NoiseVerdict) -> str:
     return {"acquitted": "green", "convicted": "bold red"}.get(verdict.outcome, "bold yellow")
 
 
+def print_bounding(verdict: BoundingVerdict, command: str) -> None:
+    """Print the verdict on bounding, and the command that repeats it."""
+    console = Console()
+
+    def say(text: str = "", style: str = "") -> None:
+        console.print(Text(text, style), soft_wrap=True)
+
+    say_bounding(verdict, say)
+    say()
+    say("Repeat it:", "bold")
+    say(f"  {command}")
+
+
+def say_bounding(verdict: BoundingVerdict, say: Callable[[str, str], None]) -> None:
+    """Say what a bounding audit found and tried."""
+    say(verdict.sentence(), STYLES[report.tone(verdict)])
+    for each in verdict.violations[1:]:
+        say(f"  · {each}", "")
+    say(verdict.meaning(), "")
+    say(f"Tried: {verdict.tried()}", "")
+    lines = verdict.weakest()
+    if lines:
+        say("The weakest spot:", "bold")
+    for line in lines:
+        say(f"  {line}", "")
+
+
 def _say_replay(
-    verdict: ReplayVerdict, say: Callable[[str, str], None], mechanism: str = ""
+    verdict: ReplayVerdict,
+    say: Callable[[str, str], None],
+    mechanism: str = "",
+    *,
+    flawed: bool = False,
 ) -> None:
-    style = {"acquitted": "bold green", "convicted": "bold red"}.get(verdict.outcome, "bold yellow")
+    tones: dict[str, report.Tone] = {"acquitted": "good", "convicted": "bad"}
+    style = STYLES[tones.get(verdict.outcome, "unknown")]
+    if flawed:  # a variant that is flawed on purpose should be convicted
+        style = STYLES["neutral"]
     say(f"{verdict.name}: {verdict.sentence()}", style)
     if mechanism:
         say(f"Class: {mechanism}", "dim")
@@ -191,18 +244,21 @@ def _streams(pair: Pair, sides: Sequence[str], shown: Sequence[report.Column]) -
     return table
 
 
-def print_verdicts(verdicts: Sequence[Verdict]) -> None:
+def print_verdicts(verdicts: Sequence[Verdict], bounding: BoundingVerdict | None = None) -> None:
     """Print one row per verdict, and whether all of them are as expected."""
     console = Console()
+
+    def say(text: str = "", style: str = "") -> None:
+        console.print(Text(text, style), soft_wrap=True)
+
     table = Table(title="Audits", title_justify="left", title_style="bold")
     table.add_column("name", no_wrap=True)
     table.add_column("flawed")
     for heading in ("claimed", "lower bound", "exact", "replay"):
         table.add_column(heading, justify="right")
-    table.add_column("convicted")
+    table.add_column("verdict")
     table.add_column("seconds", justify="right")
     for verdict in verdicts:
-        style = "bold red" if verdict.convicted else "green"
         table.add_row(
             Text(verdict.name),
             "yes" if verdict.flawed else "no",
@@ -212,12 +268,18 @@ def print_verdicts(verdicts: Sequence[Verdict]) -> None:
             ),
             "" if verdict.exact is None else Text(report.interval(verdict.exact)),
             Text(report.replay_cell(verdict)),
-            Text(
-                ("yes" if verdict.convicted else "no")
-                + ("" if report.as_it_should_be(verdict) else "  WRONG"),
-                style,
-            ),
+            Text(report.verdict_mark(verdict), STYLES[report.tone(verdict)]),
             f"{verdict.seconds:.1f}",
         )
     console.print(table)
-    console.print(Text(report.closing(verdicts, false_alarm=suite.FALSE_ALARM)), soft_wrap=True)
+    for verdict in verdicts:
+        if verdict.failure is not None:
+            say(f"{verdict.name}: {report.sentence(verdict)}", STYLES["unknown"])
+        if verdict.flawed and verdict.used_window != verdict.window:
+            say(f"{verdict.name}: {report.windows(verdict)}.")
+    if bounding is not None:
+        say_bounding(bounding, say)
+        say()
+    say(report.tried_by_all(verdicts, bounding))
+    say(report.weakest_of_all(verdicts))
+    say(report.closing(verdicts, false_alarm=suite.FALSE_ALARM))

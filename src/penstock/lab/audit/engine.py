@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import math
 import multiprocessing
@@ -13,13 +12,14 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from penstock.core.errors import ConfigurationError, MechanismError
+from penstock.core.errors import BudgetError, ConfigurationError
 from penstock.core.notebook_html import card, table
 from penstock.lab.audit import attack
 from penstock.lab.audit.attack import Counts, OutputEvent
@@ -49,6 +49,47 @@ FINALISTS, OTHER_FINALISTS = 3, 2
 """The most pairs whose events are tried on new runs, of the subject's own claim and of others. They
 are chosen on the first runs, so only they share the confidence.
 """
+
+LEARNED = "learned"
+"""The name of the coding by a classifier's score."""
+
+PACKAGE = Path(__file__).parents[2]
+"""The folder of the package. A change of any file in it makes kept chunks invalid."""
+
+Outcome: TypeAlias = Literal["acquitted", "convicted", "refused", "crashed"]
+"""What an audit ends with. `refused`: the ledger stopped the mechanism. `crashed`: it failed."""
+
+EXIT_CODES: dict[Outcome, int] = {
+    "acquitted": 0,
+    "convicted": 1,
+    "refused": 3,
+    "crashed": 3,
+}
+"""The exit code of each outcome."""
+
+
+@dataclass(frozen=True)
+class TaskFailure:
+    """Why a task could not be done: the ledger refused, or the mechanism failed."""
+
+    outcome: Literal["refused", "crashed"]
+    reason: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> TaskFailure:
+        """The failure that an error of a mechanism is."""
+        if isinstance(error, BudgetError):
+            return cls("refused", str(error))
+        return cls("crashed", f"{type(error).__name__}: {error}")
+
+
+class _TaskFailedError(Exception):
+    """Ends an audit at its first failure."""
+
+    def __init__(self, pair: Pair, failure: TaskFailure) -> None:
+        super().__init__(failure.reason)
+        self.pair = pair
+        self.failure = failure
 
 
 @dataclass(frozen=True)
@@ -97,6 +138,42 @@ class Verdict:
     """What the replay found, if there was one."""
     noise: NoiseVerdict | None = None
     """What the noise audit found, if there was one."""
+    pairs: int = 1
+    """The number of pairs of streams that were attacked."""
+    failure: TaskFailure | None = None
+    """Why the mechanism could not be run, if it could not."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """`acquitted`, `convicted`, `refused` or `crashed`."""
+        if self.convicted:
+            return "convicted"
+        if self.failure is not None:
+            return self.failure.outcome
+        if self.replay is not None and self.replay.outcome in ("refused", "crashed"):
+            return self.replay.outcome
+        return "acquitted"
+
+    @property
+    def used_window(self) -> int:
+        """The window that the code keeps its books for. That of a flawed variant may be shorter."""
+        told = self.configuration.get("window", "")
+        return int(told) if told.isdecimal() else self.window
+
+    @property
+    def exit_code(self) -> int:
+        """0 acquitted, 1 convicted, 3 could not be judged."""
+        return EXIT_CODES[self.outcome]
+
+    @property
+    def share(self) -> float:
+        """How near the largest loss or bound comes to the promise: 1 is the promise itself."""
+        losses = [self.lower_bound]
+        if self.exact is not None:
+            losses.append(self.exact[0])
+        if self.replay is not None:
+            losses.append(self.replay.loss)
+        return max(0.0, *losses) / float(self.claimed)
 
     @property
     def exceeded(self) -> bool:
@@ -119,7 +196,9 @@ class Verdict:
 
     @property
     def _said(self) -> str:
-        verdict = "CONVICTED" if self.convicted else "acquitted"
+        verdict = "CONVICTED" if self.convicted else self.outcome
+        if self.failure is not None:
+            return f"{verdict}: {self.failure.reason}"
         return f"{verdict}, ε ≥ {self.lower_bound:.3f} (promised: {self.claimed})"
 
     def _repr_html_(self) -> str:
@@ -144,6 +223,11 @@ class Verdict:
             "claimed": float(self.claimed),
             "delta": float(self.delta),
             "window": self.window,
+            "used_window": self.used_window,
+            "outcome": self.outcome,
+            "reason": "" if self.failure is None else self.failure.reason,
+            "share": round(self.share, 4),
+            "pairs": self.pairs,
             "lower_bound": round(self.lower_bound, 4),
             "convicted": self.convicted,
             "seconds": round(self.seconds, 1),
@@ -192,7 +276,12 @@ def work(task: Task) -> dict[str, Counts]:
     return found
 
 
-LEARNED = "learned"
+def attempt(task: Task) -> dict[str, Counts] | TaskFailure:
+    """Do one task. Whatever a mechanism raises is a result: errors of plug-ins may not travel."""
+    try:
+        return work(task)
+    except Exception as error:
+        return TaskFailure.of(error)
 
 
 @lru_cache(maxsize=64)
@@ -226,6 +315,8 @@ def audit(
 ) -> Verdict:
     """Attack every pair of a subject and report the highest lower bound on ε.
 
+    A refusal of the ledger and a crash of the mechanism are verdicts, too.
+
     Parameters
     ----------
     subject : Subject
@@ -257,13 +348,16 @@ def audit(
     left = [task for task in todo if task.key not in kept.done]
     if progress is not None:
         progress(len(todo) - len(left), len(todo))
-    for number, (task, counts) in enumerate(
-        _perform(left, workers, pool), start=len(todo) - len(left) + 1
-    ):
-        kept.add(task.key, counts)
-        if progress is not None:
-            progress(number, len(todo))
-    verdict = judge(subject, todo, kept.done, confidence=confidence, seed=seed)
+    try:
+        for number, (task, counts) in enumerate(
+            _perform(left, workers, pool), start=len(todo) - len(left) + 1
+        ):
+            kept.add(task.key, counts)
+            if progress is not None:
+                progress(number, len(todo))
+        verdict = judge(subject, todo, kept.done, confidence=confidence, seed=seed)
+    except _TaskFailedError as error:
+        verdict = unjudged(subject, error.failure, pair=error.pair, seed=seed)
     if forget:
         kept.finish()
     return replace(verdict, seconds=kept.seconds + time.monotonic() - start)
@@ -274,18 +368,71 @@ def _perform(
 ) -> Iterator[tuple[Task, dict[str, Counts]]]:
     many = workers or os.cpu_count() or 1
     if pool is None and (many == 1 or len(left) < 8):
-        yield from ((task, work(task)) for task in left)
+        yield from ((task, _done(task, attempt(task))) for task in left)
         return
     own = None if pool is not None else new_pool(many)
     using = pool if pool is not None else own
     assert using is not None
+    waiting = {using.submit(attempt, task): task for task in left}
     try:
-        waiting = {using.submit(work, task): task for task in left}
         for future in as_completed(waiting):
-            yield waiting[future], future.result()
+            try:
+                found = future.result()
+            except BrokenProcessPool:
+                if own is None:
+                    raise  # the pool serves others, too, and none of them can go on
+                found = TaskFailure("crashed", "the process of the mechanism has ended")
+            yield waiting[future], _done(waiting[future], found)
     finally:
+        for future in waiting:
+            future.cancel()
         if own is not None:
             own.shutdown(cancel_futures=True)
+
+
+def _done(task: Task, found: dict[str, Counts] | TaskFailure) -> dict[str, Counts]:
+    if isinstance(found, TaskFailure):
+        raise _TaskFailedError(resolve(task.subject).cases[task.pair].shown, found)
+    return found
+
+
+def unjudged(
+    subject: Subject, failure: TaskFailure, *, pair: Pair | None = None, seed: int = 0
+) -> Verdict:
+    """The verdict on a mechanism that could not be run to the end.
+
+    Parameters
+    ----------
+    subject : Subject
+        What was audited.
+    failure : TaskFailure
+        Why it could not be run.
+    pair : Pair, optional
+        The streams on which it failed. Default: the first pair.
+    seed : int
+        The seed. Default: 0.
+    """
+    return Verdict(
+        name=subject.name,
+        flawed=subject.flawed,
+        claimed=subject.claimed,
+        window=subject.window,
+        lower_bound=0.0,
+        confidence=1.0,
+        runs=0,
+        pair=subject.pairs[0] if pair is None else pair,
+        event=OutputEvent(frozenset(), False),
+        left_hits=0,
+        right_hits=0,
+        half=0,
+        seconds=0.0,
+        seed=seed,
+        delta=subject.delta,
+        configuration=subject.configuration,
+        chosen=subject.chosen,
+        pairs=len(subject.cases),
+        failure=failure,
+    )
 
 
 def new_pool(workers: int | None = None) -> ProcessPoolExecutor:
@@ -345,6 +492,7 @@ def judge(
                 delta=case.delta,
                 configuration=case.configuration,
                 chosen=subject.chosen,
+                pairs=len(subject.cases),
             )
         )
     worst = max(found, key=lambda each: each.lower_bound / float(each.claimed))
@@ -406,7 +554,9 @@ def _refuse_failures(
         ]
         if all(usual not in counts for counts in seen):
             text = next(iter(seen[0])).removeprefix(f"{ERRORS}: ")
-            raise MechanismError(f"{subject.name} fails in every run: {text}")
+            refused = text.removeprefix(f"{BudgetError.__name__}: ")
+            failure = TaskFailure("crashed" if refused == text else "refused", refused)
+            raise _TaskFailedError(subject.cases[number].shown, failure)
 
 
 def _rounded_up(delta: Fraction) -> float:
@@ -423,13 +573,33 @@ def _top_cells(one: Counts, other: Counts, limit: int = 12) -> list[tuple[str, i
 
 
 def kept_path(folder: Path, subject: Subject) -> Path:
-    """The file that keeps the finished chunks of an audit. Its name covers the audited source."""
-    try:
-        source = inspect.getsource(sys.modules[type(subject.mechanism).__module__])
-    except (OSError, TypeError, KeyError):
-        source = ""
-    facts = (subject.spec, subject.runs, CHUNK, CHUNK_BY_KEY, source)
+    """The file that keeps the finished chunks of an audit.
+
+    Its name covers every file of the package, and the module of a mechanism of somebody else.
+    """
+    module = sys.modules.get(type(subject.mechanism).__module__)
+    place = getattr(module, "__file__", None)
+    theirs = b"" if place is None or not Path(place).is_file() else Path(place).read_bytes()
+    facts = (subject.spec, subject.runs, CHUNK, CHUNK_BY_KEY, source_digest(PACKAGE), theirs)
     return folder / f"audit-{hashlib.sha256(repr(facts).encode()).hexdigest()[:16]}.jsonl"
+
+
+@lru_cache(maxsize=4)
+def source_digest(package: Path) -> str:
+    """A digest of all files of a package, with their names, but for compiled ones.
+
+    Parameters
+    ----------
+    package : Path
+        The folder of the package.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            content = path.read_bytes()
+            name = path.relative_to(package).as_posix()
+            digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
 
 
 class _KeptChunks:

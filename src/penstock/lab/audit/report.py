@@ -8,11 +8,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from penstock.core.arrays import IntArray
 from penstock.lab.audit.attack import KEY_LETTERS
+from penstock.lab.audit.bounding.verdict import BoundingVerdict
 from penstock.lab.audit.engine import Verdict
 from penstock.lab.audit.model import Pair
 from penstock.released.pages import render as render_page
@@ -34,12 +36,16 @@ PROMISE = (
     "one person as without them (where δ is given: once δ is taken from its probability)."
 )
 
+TIMING = "Timing is out of scope: how long anything takes was not compared."
+
 
 # -- a sentence ------------------------------------------------------------------------------------
 
 
 def sentence(verdict: Verdict) -> str:
     """The verdict in one line."""
+    if verdict.failure is not None and not verdict.convicted:
+        return f"{verdict.failure.outcome}: {verdict.failure.reason}"
     claimed = claim(verdict)
     low = at_least(verdict.lower_bound, above=float(verdict.claimed) if verdict.exceeded else None)
     if verdict.replay is not None and verdict.replay.convicted and not verdict.exceeded:
@@ -70,7 +76,7 @@ def as_it_should_be(verdict: Verdict) -> bool:
 
     A replay must agree, if there was one and its reach is not too short for the flaw.
     """
-    if verdict.exceeded != verdict.flawed:
+    if verdict.exceeded != verdict.flawed or verdict.failure is not None:
         return False
     if verdict.noise is not None and verdict.noise.convicted:
         return False
@@ -78,6 +84,138 @@ def as_it_should_be(verdict: Verdict) -> bool:
     if replayed is None or (verdict.flawed and verdict.name in BEYOND_REPLAY):
         return True
     return replayed.outcome == ("convicted" if verdict.flawed else "acquitted")
+
+
+def could_be_judged(verdict: Verdict) -> bool:
+    """Whether a mechanism was acquitted or convicted, by every audit that it had."""
+    outcomes = {verdict.outcome, "acquitted" if verdict.replay is None else verdict.replay.outcome}
+    return outcomes <= {"acquitted", "convicted"}
+
+
+def exit_code(verdicts: Sequence[Verdict], bounding: BoundingVerdict | None = None) -> int:
+    """The exit code of many audits: 0 all as it should be, 1 a wrong verdict, 3 one not judged.
+
+    Parameters
+    ----------
+    verdicts : sequence of Verdict
+        The verdicts.
+    bounding : BoundingVerdict, optional
+        The verdict on bounding. Default: none.
+    """
+    wrong = [verdict for verdict in verdicts if not as_it_should_be(verdict)]
+    convicted = bounding is not None and bounding.convicted
+    if convicted or any(map(could_be_judged, wrong)):
+        return 1
+    return 3 if wrong or (bounding is not None and bounding.exit_code) else 0
+
+
+Tone: TypeAlias = Literal["good", "bad", "neutral", "unknown"]
+
+
+def tone(verdict: Verdict | BoundingVerdict) -> Tone:
+    """How a verdict looks. No conviction is good, and one that is expected is neutral."""
+    if isinstance(verdict, BoundingVerdict):
+        return {"acquitted": "good", "convicted": "bad"}.get(verdict.outcome, "unknown")  # type: ignore[return-value]
+    if verdict.outcome not in ("acquitted", "convicted"):
+        return "unknown"
+    if verdict.flawed:
+        return "neutral" if verdict.convicted else "bad"
+    return "bad" if verdict.convicted else "good"
+
+
+def verdict_mark(verdict: Verdict | BoundingVerdict) -> str:
+    """The outcome in a table, with what should have been."""
+    mark = {"acquitted": "✓", "convicted": "✗"}.get(verdict.outcome, "?")
+    expected = ""
+    if isinstance(verdict, Verdict):
+        well = as_it_should_be(verdict)
+        if well and verdict.flawed:
+            mark, expected = "•", ", as it should be"
+        elif not well and could_be_judged(verdict):
+            expected = ", WRONG"
+    return f"{mark} {verdict.outcome}{expected}"
+
+
+def windows(verdict: Verdict) -> str:
+    """The window that is claimed and, of a flawed variant, the one that its code uses."""
+    claimed = f"window claimed: {verdict.window} unit{'s'[: verdict.window != 1]}"
+    if not verdict.flawed:
+        return claimed
+    used = verdict.used_window
+    return f"{claimed}, window that the code uses: {used} unit{'s'[: used != 1]}"
+
+
+def tried(verdict: Verdict) -> list[str]:
+    """What was tried on one mechanism, line by line."""
+    lines = []
+    if verdict.method == "exact":
+        lines.append("Exact: all likely outputs of tiny pairs of streams")
+    elif verdict.failure is None:
+        lines.append(
+            f"Sampling: {verdict.pairs} pair{'s'[: verdict.pairs != 1]} of streams, "
+            f"{verdict.runs:,} runs on each stream, up to {verdict.pair.units} units and "
+            f"{verdict.pair.keys} keys in the pair that is shown"
+        )
+    if verdict.replay is not None:
+        lines.append(f"Replay: {verdict.replay.tried().removesuffix(' Timing was not compared.')}")
+    if verdict.noise is not None:
+        lines.append(f"Noise: {verdict.noise.draws:,} draws, {verdict.noise.tests} tests")
+    return [*lines, TIMING]
+
+
+def weakest(verdict: Verdict) -> str:
+    """The pair or configuration that came nearest to the promise, and at what share of it."""
+    how, loss, where = "sampling", verdict.lower_bound, f"the pair {verdict.pair.name!r}"
+    found = verdict.replay
+    if found is not None and found.loss >= loss:
+        how, loss = "the replay", found.loss
+        where = "no pair"
+        if found.spot is not None:
+            listed = found.spot.configuration.items()
+            parameters = ", ".join(f"{name}={value}" for name, value in listed)
+            where = f"the pair {found.spot.pair.name!r} with {parameters}"
+    share = loss / float(verdict.claimed)
+    said = f"{100 * share:.1f} %" if math.isfinite(share) else number(share)
+    return f"Nearest to the promise: {said} of ε, by {how}, on {where}."
+
+
+def tried_by_all(verdicts: Sequence[Verdict], bounding: BoundingVerdict | None = None) -> str:
+    """What was tried in many audits, in one line.
+
+    Parameters
+    ----------
+    verdicts : sequence of Verdict
+        The verdicts.
+    bounding : BoundingVerdict, optional
+        The verdict on bounding. Default: none.
+    """
+    replays = [verdict.replay for verdict in verdicts if verdict.replay is not None]
+    noises = [verdict.noise for verdict in verdicts if verdict.noise is not None]
+    longest = max([verdict.pair.units for verdict in verdicts] + [each.longest for each in replays])
+    keys = max([verdict.pair.keys for verdict in verdicts] + [each.most_keys for each in replays])
+    said = [
+        f"{sum(verdict.pairs for verdict in verdicts):,} pairs of streams",
+        f"{sum(each.replays for each in replays):,} transcripts",
+        f"{sum(each.configurations for each in replays):,} configurations",
+        f"up to {longest} units and {keys} keys",
+        f"{sum(each.draws for each in noises):,} noise draws",
+    ]
+    if bounding is not None:
+        said.append(f"{bounding.rounds} bounding rounds in {len(bounding.sources)} formats")
+    return f"Tried: {', '.join(said)}. {TIMING}"
+
+
+def weakest_of_all(verdicts: Sequence[Verdict]) -> str:
+    """The registered mechanism that was found nearest to its promise, and the least tested one."""
+    shipped = [verdict for verdict in verdicts if not verdict.flawed and could_be_judged(verdict)]
+    if not shipped:
+        return "No registered mechanism was judged."
+    most = max(shipped, key=lambda verdict: verdict.share)
+    least = min(shipped, key=lambda verdict: verdict.share)
+    return (
+        f"The weakest spot: {most.name}. {weakest(most)} "
+        f"The audit has least power for {least.name}: {100 * least.share:.1f} % of ε was found."
+    )
 
 
 def replay_cell(verdict: Verdict) -> str:
@@ -95,7 +233,9 @@ def closing(verdicts: Sequence[Verdict], *, false_alarm: float) -> str:
     blamed = [verdict.name for verdict in verdicts if verdict.convicted and not verdict.flawed]
     missed = [verdict.name for verdict in verdicts if verdict.flawed and not verdict.exceeded]
     wrong = [verdict for verdict in verdicts if not as_it_should_be(verdict)]
-    others = [each.name for each in wrong if each.name not in (*blamed, *missed)]
+    unknown = [each.name for each in wrong if not could_be_judged(each)]
+    missed = [name for name in missed if name not in unknown]
+    others = [each.name for each in wrong if each.name not in (*blamed, *missed, *unknown)]
     flawed = sum(verdict.flawed for verdict in verdicts)
     said = []
     if blamed:
@@ -107,6 +247,8 @@ def closing(verdicts: Sequence[Verdict], *, false_alarm: float) -> str:
         )
     if others:
         said.append(f"The replay did not give what it should: {', '.join(others)}.")
+    if unknown:
+        said.append(f"Could NOT be judged: {', '.join(unknown)}.")
     if not said:
         said.append(f"All {len(verdicts) - flawed} registered mechanisms were acquitted,")
         said.append(f"and all {flawed} flawed variants were convicted.")
@@ -418,6 +560,13 @@ def meaning(verdict: Verdict) -> str:
         if verdict.delta
         else ""
     )
+    if verdict.failure is not None and not verdict.convicted:
+        why = (
+            "The ledger refused to spend more than the promise, so nothing was given away."
+            if verdict.outcome == "refused"
+            else "The mechanism failed."
+        )
+        return f"{why} Nothing is said about the promise: the mechanism could not be judged."
     promise = (
         f"The promise is that no event is more than e^{claimed} ≈ {factor} times as likely on one "
         f"stream as on the other{less}."
@@ -454,7 +603,13 @@ def meaning(verdict: Verdict) -> str:
 # -- the page --------------------------------------------------------------------------------------
 
 
-def render(verdicts: Sequence[Verdict], *, title: str, command: str) -> str:
+def render(
+    verdicts: Sequence[Verdict],
+    *,
+    title: str,
+    command: str,
+    bounding: BoundingVerdict | None = None,
+) -> str:
     """The page about these audits. It runs no script and loads nothing."""
     return render_page(
         "penstock.lab.audit:audit.html",
@@ -462,6 +617,7 @@ def render(verdicts: Sequence[Verdict], *, title: str, command: str) -> str:
         promise=PROMISE,
         command=command,
         verdicts=verdicts,
+        bounding=bounding,
         unexpected=sum(not as_it_should_be(verdict) for verdict in verdicts),
         bars=list(zip(verdicts, _bars(verdicts), strict=True)),
         words=sys.modules[__name__],

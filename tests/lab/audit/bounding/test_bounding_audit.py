@@ -13,6 +13,7 @@ import pytest
 
 from penstock.core.errors import InputError
 from penstock.lab.audit import bounding_audit as audited
+from penstock.lab.audit.bounding import streams
 from penstock.lab.audit.bounding.feeds import FEEDS
 from penstock.lab.audit.bounding.streams import colliding_texts
 from penstock.lab.audit.bounding.verdict import SENTENCES, BoundingVerdict
@@ -129,10 +130,22 @@ BOUNDINGS = {
 }
 
 
-def judged(monkeypatch, *, rounds, seed=2, most=6) -> BoundingVerdict:
-    """The verdict of few rounds, which end soon after the first violation."""
+QUICK_FEEDS = ("Arrow files", "Kafka, Avro", "MQTT")
+"""Formats that take little time. What is broken below is broken in all of them."""
+
+
+def judged(
+    monkeypatch, *, rounds, feeds=QUICK_FEEDS, families=(), seed=2, most=12
+) -> BoundingVerdict:
+    """The verdict of few rounds, which end soon after the first violations."""
     monkeypatch.setattr(audited, "MAX_VIOLATIONS", most)
     monkeypatch.setattr(audited, "LARGE_EVERY", 10**6)
+    monkeypatch.setattr(audited, "FEEDS", {name: FEEDS[name] for name in feeds})
+    if families:
+        make = streams._families
+        monkeypatch.setattr(
+            streams, "_families", lambda rng: {each: make(rng)[each] for each in families}
+        )
     return bounding_audit(seed=seed, rounds=rounds)
 
 
@@ -142,8 +155,9 @@ def broken(verdict):
 
 @pytest.mark.parametrize("cls", BOUNDINGS, ids=lambda cls: cls.__name__)
 def test_a_broken_bounding_is_convicted(monkeypatch, cls):
+    families = {SixteenBits: ["far apart"], ByPrefix: ["same beginning", "same hash"]}
     monkeypatch.setattr(counting, "Bounding", cls)
-    verdict = judged(monkeypatch, rounds=60)
+    verdict = judged(monkeypatch, rounds=40, families=families.get(cls, ()))
     assert (verdict.outcome, verdict.exit_code) == ("convicted", 1)
     assert BOUNDINGS[cls] in broken(verdict), [str(each) for each in verdict.violations]
 
@@ -193,7 +207,7 @@ def test_a_source_that_drops_a_batch_for_one_bad_row_is_convicted(monkeypatch):
 
 def test_a_request_that_counts_again_when_it_is_repeated_is_convicted(monkeypatch):
     monkeypatch.setattr(IdempotencyKeys, "body", lambda self, key: None)
-    verdict = judged(monkeypatch, rounds=33)
+    verdict = judged(monkeypatch, rounds=6, feeds=["HTTP bodies"])
     assert verdict.convicted
     assert {each.source for each in verdict.violations} == {"HTTP bodies"}
 
@@ -213,7 +227,7 @@ def test_code_that_fails_for_everybody_is_not_judged(monkeypatch, error, outcome
 
 
 def test_what_is_shipped_is_acquitted_in_every_format(monkeypatch):
-    verdict = judged(monkeypatch, rounds=len(FEEDS), seed=11)
+    verdict = judged(monkeypatch, rounds=len(FEEDS), feeds=FEEDS, seed=11)
     assert verdict.outcome == "acquitted", [str(each) for each in verdict.violations]
     assert verdict.exit_code == 0
     assert set(verdict.sources) == set(FEEDS)
