@@ -3,8 +3,9 @@
 A whole trace is put into a cell. The cell says per unit which keys are fresh and, where the two
 streams differ, on which side of their counts the release lies. For Laplace noise the likelihood
 ratio of a release depends on that side alone. So for mechanisms that publish with Laplace noise,
-cells carry the exact likelihood ratio of a publication; decisions are learned. For other mechanisms
-a linear classifier is learned on the traces, and its score is cut into cells too.
+cells carry the exact likelihood ratio of a publication; decisions are learned. What else a run
+shows has codings of its own (`trace_codings`), and a linear classifier is learned on all of it
+(`classifier`).
 
 On the first half of the runs the cells are ordered by how much likelier they are on the left. The
 event is the best union of the first few. The second half of the runs estimates its probability.
@@ -48,6 +49,10 @@ _Array = IntArray | FloatArray
 
 Word = tuple[tuple[str, ...], IntArray]
 """Letters, and the index of the letter of each run."""
+
+
+PLAIN_CODINGS = frozenset({"all", "differing", "noise key"})
+"""The names of codings by the sides of counts."""
 
 
 def codings(traces: Traces, pair: Pair) -> dict[str, Counts]:

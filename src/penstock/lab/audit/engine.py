@@ -269,7 +269,8 @@ def work(task: Task) -> dict[str, Counts]:
     found.update(trace_codings(seen, pair, _clean(task.subject, task.pair)))
     found[LEARNED] = _classifier(task.subject, task.pair, task.seed).cells(seen)
     if case.as_keys:
-        many = FEW if type(case.mechanism) in MECHANISMS.values() else FEW_OF_OTHERS
+        most = FEW if type(case.mechanism) in MECHANISMS.values() else FEW_OF_OTHERS
+        many = min(most, max(1, task.runs // 4))
         few = case_traces(case, task.side, many, (*seed, "one by one"), one_by_one=True)
         alone = trace_codings(few, pair, None)
         found.update({name: alone[name] for name in (ERRORS, *few.fields)})
@@ -282,6 +283,9 @@ def attempt(task: Task) -> dict[str, Counts] | TaskFailure:
         return work(task)
     except Exception as error:
         return TaskFailure.of(error)
+
+LUCKY_FACTOR, LUCKY_BOUND = 1.15, 0.05
+"""Other codings than those by sides of counts must be better by so much on the first runs."""
 
 
 @lru_cache(maxsize=64)
@@ -521,7 +525,7 @@ def _finalists(
             )
             for way in sorted(left.keys() | right.keys())
         }
-        way = max(sorted(tried), key=lambda each: tried[each][0])
+        way = max(sorted(tried), key=lambda each: _worth(each, tried[each][0]))
         bound, event = tried[way]
         own = (case.claimed, case.delta) == (subject.claimed, subject.delta)
         ranked[own].append((bound / float(case.claimed), number, way, event))
@@ -529,6 +533,11 @@ def _finalists(
         each.sort(key=lambda one: (-one[0], one[1]))
     best = (*ranked[True][:FINALISTS], *ranked[False][:OTHER_FINALISTS])
     return [(number, way, event) for _, number, way, event in best]
+
+
+def _worth(way: str, bound: float) -> float:
+    """A bound of the first runs, less what the best of many codings has by luck."""
+    return bound if way in attack.PLAIN_CODINGS else bound / LUCKY_FACTOR - LUCKY_BOUND
 
 
 def _complete(table: dict[str, Counts]) -> None:
