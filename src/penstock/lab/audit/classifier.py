@@ -180,7 +180,8 @@ def _columns(traces: Traces, layout: tuple[tuple[str, int], ...]) -> FloatArray:
         array = shown.get(name)
         fits = array is not None and array.shape[1] >= width
         parts.append(array[:, :width] if fits else np.zeros((len(traces), width)))  # type: ignore[index]
-    return np.nan_to_num(np.hstack(parts))
+    columns: FloatArray = np.nan_to_num(np.hstack(parts))
+    return columns
 
 
 def _frequent_codes(train: tuple[Traces, Traces]) -> tuple[tuple[str, int], ...]:
