@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -18,8 +19,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tests.mutants.catalogue import MUTANTS
-from tests.mutants.judges import FOUND, JUDGES, Finding
-from tests.mutants.mutant import ROOT, Mutant
+from tests.mutants.judges import FOUND, JUDGES, PRELOADED, Finding, judge_planted
+from tests.mutants.mutant import PACKAGE, ROOT, Mutant, compiled_package
 
 SECONDS = 300
 """The longest time that the judges have for one mutant, and the unit tests again."""
@@ -91,6 +92,7 @@ def judged(
     mutant: Mutant,
     *,
     judges: list[str],
+    package: Path = PACKAGE,
     every: bool = False,
     tests: bool = False,
     seconds: float = SECONDS,
@@ -103,6 +105,8 @@ def judged(
         The mutant.
     judges : list of str
         The judges, in order.
+    package : Path
+        The package without the fault. Default: that of the checkout.
     every : bool
         Whether all judges are asked, not only until one finds it. Default: False.
     tests : bool
@@ -112,47 +116,47 @@ def judged(
     """
     score, began = Score(mutant), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="penstock-mutant-") as folder:
-        planted = str(mutant.plant(Path(folder)))
-        paths = os.pathsep.join([planted, str(ROOT)])
-        environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
-        asked = json.dumps({"order": order_of(mutant, judges), "every": every})
-        score.findings = _findings(asked, environment, seconds)
+        planted = str(mutant.plant(Path(folder), package))
+        score.findings = _findings(planted, order_of(mutant, judges), every, seconds)
         if tests and (every or score.first is None):
-            score.findings.append(_unit_tests(mutant, environment, seconds))
+            score.findings.append(_unit_tests(mutant, planted, seconds))
     score.seconds = time.monotonic() - began
     return score
 
 
-def _findings(asked: str, environment: dict[str, str], seconds: float) -> list[Finding]:
-    command = [sys.executable, "-m", "tests.mutants.judges"]
-    late = ""
-    with tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-        )
-        try:
-            told, _ = process.communicate(asked, timeout=seconds)
-        except subprocess.TimeoutExpired:
+def _findings(
+    planted: str, order: list[tuple[str, list[str]]], every: bool, seconds: float
+) -> list[Finding]:
+    """What the judges say, in a process of their own; a process that takes too long is ended."""
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(list(PRELOADED))
+    hearer, teller = server.Pipe(duplex=False)
+    process = server.Process(target=judge_planted, args=(planted, order, every, teller))
+    process.start()
+    teller.close()
+    found: list[Finding] = []
+    end = time.monotonic() + seconds
+    with hearer:
+        while hearer.poll(max(0.0, end - time.monotonic())):
+            try:
+                found.append(Finding(**hearer.recv()))
+            except EOFError:
+                break
+        else:
             process.kill()
-            told, _ = process.communicate()
-            late = f"no verdict after {seconds:.0f} seconds"
-        errors.seek(0)
-        last = (errors.read().strip().splitlines() or [""])[-1]
-    found = [Finding(**json.loads(line)) for line in told.splitlines() if line.startswith("{")]
-    if late:
-        found.append(Finding("all", "", "not judged", late))
-    elif process.returncode:
-        found.append(Finding("import", "", "crashed", last))
+            why = f"no verdict after {seconds:.0f} seconds"
+            found.append(Finding("all", "", "not judged", why))
+    process.join()
+    if process.exitcode and found[-1:] != [] and found[-1].judge == "all":
+        return found
+    if process.exitcode:
+        found.append(Finding("import", "", "crashed", f"the process ended with {process.exitcode}"))
     return found
 
 
-def _unit_tests(mutant: Mutant, environment: dict[str, str], seconds: float) -> Finding:
+def _unit_tests(mutant: Mutant, planted: str, seconds: float) -> Finding:
+    paths = os.pathsep.join([planted, str(ROOT)])
+    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "-q", "-p", "no:cacheprovider"]
     try:
         ended = subprocess.run(
@@ -231,12 +235,17 @@ def judge_all(asked: argparse.Namespace) -> list[Score]:
     """All chosen mutants, several at a time, with a line per mutant on standard error."""
     wanted = chosen(asked.only)
     scores: dict[str, Score] = {}
-    with ThreadPoolExecutor(asked.jobs) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-mutants-") as folder,
+        ThreadPoolExecutor(asked.jobs) as pool,
+    ):
+        package = compiled_package(Path(folder))
         waiting = [
             pool.submit(
                 judged,
                 each,
                 judges=asked.judge or list(JUDGES),
+                package=package,
                 every=asked.every_judge,
                 tests=asked.tests,
                 seconds=asked.seconds,

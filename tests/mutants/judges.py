@@ -1,27 +1,48 @@
 """The judges of a mutant. They run in a process of their own, in which the mutant is planted.
 
-`python -m tests.mutants.judges` reads the order of judges and subjects from standard input, and
-writes one line of JSON per finding. The cheapest judges come first.
+Nothing of Penstock is imported before that. The cheapest judges come first.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
 from typing import Literal, TypeAlias
 
 SEED = 11
 """The seed of replays and sampled audits, so that a score can be repeated."""
 
-QUICK, LONG = 60, 400
-"""Transcripts of the first and of the second replay. The second is that of `penstock audit`."""
+FIRST, QUICK, LONG = 8, 60, 400
+"""Transcripts of the first, the second and the third replay. The third is that of `penstock audit`,
+the second that of `penstock audit --all --quick`.
+"""
+
+SLOW_CHECKS = (
+    "check_no_window_costs_more_than_promised",
+    "check_relabelling_keys_relabels_the_output",
+    "check_memory_does_not_grow",
+)
+"""Checks that take most of the time of a lab check. They come last."""
 
 SAMPLED_RUNS, SAMPLED_RUNS_BY_KEY = 3_000, 20_000
 
 Kind: TypeAlias = Literal["convicted", "refused", "crashed", "acquitted", "not judged"]
+
+PRELOADED = (
+    "numpy",
+    "scipy.stats",
+    "scipy.special",
+    "hypothesis",
+    "hypothesis.strategies",
+    "msgspec",
+    "cryptography.hazmat.primitives.ciphers",
+    "tests.mutants.judges",
+)
+"""Modules that are imported once for all mutants."""
 
 FOUND = ("convicted", "refused", "crashed")
 """Outcomes that count as found. A refusal and a crash publish nothing."""
@@ -68,7 +89,7 @@ def histogram_check(name: str) -> Finding:
 def _of_checks(name: str, checks: Iterable[Callable[..., None]], about: object) -> Finding:
     from penstock.lab.checks import run_all
 
-    for check in checks:
+    for check in sorted(checks, key=lambda each: each.__name__ in SLOW_CHECKS):
         (result,) = run_all([check], about, quick=True, progress=None)
         if not result.ok:
             return Finding("lab check", name, "convicted", result.message.partition("\n")[0])
@@ -82,6 +103,11 @@ def replay(name: str, replays: int = QUICK) -> Finding:
 
     found = replay_audit(subject(name), replays=replays, seed=SEED)
     return Finding("replay", name, found.outcome, found.sentence())
+
+
+def first_replay(name: str) -> Finding:
+    """The same with a few transcripts, which find plain mistakes within a second."""
+    return replay(name, FIRST)
 
 
 def long_replay(name: str) -> Finding:
@@ -123,9 +149,10 @@ def sampled(name: str) -> Finding:
 JUDGES: dict[str, Callable[[str], Finding]] = {
     "bounding": bounding,
     "histogram check": histogram_check,
+    "first replay": first_replay,
     "lab check": lab_check,
-    "replay": replay,
     "noise": noise,
+    "replay": replay,
     "long replay": long_replay,
     "sampled": sampled,
 }
@@ -157,11 +184,24 @@ def findings(order: list[tuple[str, list[str]]], *, every: bool) -> Iterator[Fin
                 break
 
 
-def main() -> None:
-    asked = json.load(sys.stdin)
-    for found in findings([tuple(each) for each in asked["order"]], every=asked["every"]):
-        print(json.dumps(asdict(found)), flush=True)
+def judge_planted(
+    planted: str, order: list[tuple[str, list[str]]], every: bool, teller: Connection
+) -> None:
+    """Ask the judges in this process, in which Penstock is imported from a folder.
 
-
-if __name__ == "__main__":
-    main()
+    Parameters
+    ----------
+    planted : str
+        The folder of the package with the fault.
+    order, every
+        As `findings` takes them.
+    teller : Connection
+        Each finding is sent there, as a dict.
+    """
+    assert "penstock" not in sys.modules
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, planted)
+    os.environ["PYTHONPATH"] = planted
+    with teller:
+        for found in findings(order, every=every):
+            teller.send(asdict(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,16 +57,18 @@ class Mutant:
             raise ValueError(f"{self.name}: its text occurs {found} times in {self.file}")
         return text.replace(self.old, self.new)
 
-    def plant(self, folder: Path) -> Path:
+    def plant(self, folder: Path, package: Path = PACKAGE) -> Path:
         """Copy the package into a folder, with the fault. The checkout is not touched.
 
         Parameters
         ----------
         folder : Path
             An empty folder. It belongs on PYTHONPATH afterwards.
+        package : Path
+            The package without the fault. Default: that of the checkout.
         """
         there = folder / "penstock"
-        shutil.copytree(PACKAGE, there)  # with compiled files, whose sources keep their times
+        shutil.copytree(package, there)  # with compiled files, whose sources keep their times
         (there / self.file).unlink()
         (there / self.file).write_text(self.mutated(), encoding="utf-8")
         return folder
@@ -74,6 +77,20 @@ class Mutant:
     def test_paths(self) -> tuple[str, ...]:
         """The unit tests that stand beside the file."""
         return self.tests or (f"tests/{Path(self.file).parent}",)
+
+
+def compiled_package(folder: Path) -> Path:
+    """A copy of the package with compiled files, to be copied for each mutant.
+
+    Parameters
+    ----------
+    folder : Path
+        An empty folder.
+    """
+    package = folder / "penstock"
+    shutil.copytree(PACKAGE, package)
+    compileall.compile_dir(package, quiet=1)
+    return package
 
 
 OPERATORS = {

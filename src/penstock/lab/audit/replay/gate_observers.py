@@ -464,8 +464,11 @@ def _sampled(shipped: Any, run: Run, side: TranscriptSide) -> Any:
         finally:
             side.noise.purpose = outer
             side._nested -= 1
-        if found is not None and answer.calls and answer.call.kind == "thin":
-            inner = side.answers[-1]
+        inner = side.answers[-1]
+        drawn = bool(answer.calls) and answer.call.kind == "thin"
+        if not drawn or not np.array_equal(inner.raw, np.minimum(answer.noise, counts)):
+            side.fault(answer, "a number that is not of a sample that was drawn")
+        elif found is not None:
             share = float(answer.call.laws[0])
             for key in np.flatnonzero(found.raw != counts).tolist():
                 value, scale = int(released.value[key]), float(inner.call.scale_of(key))

@@ -6,7 +6,10 @@ import contextlib
 import dataclasses
 import io
 import logging
+import os
 import sys
+import threading
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -72,8 +75,16 @@ def differing(name: str, one: Any, other: Any) -> Iterator[str]:
             yield name
     elif hasattr(one, "__dict__"):
         yield from differing(name, vars(one), vars(other))
+    elif hasattr(one, "__slots__"):
+        yield from differing(name, _slots(one), _slots(other))
     elif repr(one) != repr(other):
         yield name
+
+
+def _slots(value: Any) -> dict[str, Any]:
+    """The content of an object without a `__dict__`."""
+    names = [each for cls in type(value).__mro__ for each in getattr(cls, "__slots__", ())]
+    return {each: getattr(value, each, None) for each in names if not each.startswith("__")}
 
 
 def _containers(name: str, one: Any, other: Any) -> Iterator[str]:
@@ -95,6 +106,8 @@ def _arrays(name: str, one: Any, other: Any) -> Iterator[str]:
         yield f"the type of numbers of {name}: {one.dtype} and {other.dtype}"
     elif one.shape != other.shape:
         yield f"the shape of {name}: {one.shape} and {other.shape}"
+    elif (one.strides, one.flags.writeable) != (other.strides, other.flags.writeable):
+        yield f"how {name} lies in memory"
     elif one.dtype.hasobject:
         yield from differing(name, one.tolist(), other.tolist())
     elif one.tobytes() != other.tobytes():
@@ -148,33 +161,115 @@ class _Collector(logging.Handler):
 _PLAIN_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
 
 
-class _Files:
-    """The files that are opened for writing. An audit hook of Python cannot be removed, so there is
-    one, which is told when to listen.
+CHANGES = frozenset(
+    {
+        "os.chmod",
+        "os.exec",
+        "os.fork",
+        "os.link",
+        "os.mkdir",
+        "os.posix_spawn",
+        "os.putenv",
+        "os.remove",
+        "os.rename",
+        "os.rmdir",
+        "os.symlink",
+        "os.system",
+        "os.truncate",
+        "os.unsetenv",
+        "os.utime",
+        "socket.bind",
+        "socket.connect",
+        "socket.sendto",
+        "subprocess.Popen",
+    }
+)
+"""Events of Python's audit hooks by which a run leaves something outside of itself."""
+
+
+@dataclass
+class _Traces:
+    """What a run leaves outside of itself."""
+
+    written: list[str] = field(default_factory=list)
+    changes: list[tuple[str, str]] = field(default_factory=list)
+
+
+class _Hook:
+    """Hears of files that are opened for writing, and of other traces. An audit hook of Python
+    cannot be removed, so there is one, which is told when to listen.
     """
 
-    listening: list[str] | None = None
+    listening: _Traces | None = None
     installed = False
 
     @classmethod
-    def listen(cls, paths: list[str] | None) -> list[str] | None:
+    def listen(cls, traces: _Traces | None) -> _Traces | None:
         if not cls.installed:
             sys.addaudithook(cls._hear)
             cls.installed = True
-        before, cls.listening = cls.listening, paths
+        before, cls.listening = cls.listening, traces
         return before
 
     @classmethod
     def _hear(cls, event: str, arguments: tuple[Any, ...]) -> None:
         heard = cls.listening
-        if heard is None or event != "open":
+        if heard is None or (event != "open" and event not in CHANGES):
             return
-        path, mode, flags = arguments
-        writes = any(letter in "wax+" for letter in mode) if isinstance(mode, str) else flags & 3
-        if writes and isinstance(path, (str, bytes)):
-            text = path if isinstance(path, str) else path.decode(errors="replace")
-            if "__pycache__" not in text and not text.startswith("/dev/"):
-                heard.append(text)
+        if event == "open":
+            path, mode, flags = arguments
+            writes = any(x in "wax+" for x in mode) if isinstance(mode, str) else flags & 3
+            if writes and isinstance(path, (str, bytes)):
+                text = path if isinstance(path, str) else path.decode(errors="replace")
+                if "__pycache__" not in text and not text.startswith("/dev/"):
+                    heard.written.append(text)
+            return
+        what = repr(arguments)
+        if "__pycache__" in what:
+            return
+        if event in ("os.remove", "os.rename", "os.truncate"):
+            what += repr(_content(os.fspath(arguments[0])))
+        heard.changes.append((event, what))
+
+
+class _HeardText(io.StringIO):
+    """Text that is written, but for that of threads which were there before, such as a progress
+    bar's. These write where they did.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__()
+        self._stream = stream
+        here = threading.get_ident()
+        self._others = {each.ident for each in threading.enumerate()} - {here}
+
+    def write(self, text: str) -> int:
+        if threading.get_ident() in self._others:
+            return 0 if self._stream is None else int(self._stream.write(text))
+        return super().write(text)
+
+
+@contextlib.contextmanager
+def _own_streams(out: _HeardText, err: _HeardText, raw: list[tuple[int, bytes]]) -> Iterator[None]:
+    """Give what is written to standard streams to these, however it is written."""
+    streams = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
+    write = os.write
+
+    def heard(descriptor: int, data: Any, /) -> int:
+        if threading.get_ident() in out._others:
+            return write(descriptor, data)
+        raw.append((min(descriptor, 3), bytes(data)))
+        return len(data) if descriptor in (1, 2) else write(descriptor, data)
+
+    sys.stdout, sys.stderr = out, err
+    sys.__stdout__, sys.__stderr__ = out, err  # type: ignore[misc]
+    os.write = heard
+    try:
+        yield
+    finally:
+        os.write = write
+        sys.stdout, sys.stderr = streams[:2]
+        sys.__stdout__, sys.__stderr__ = streams[2:]  # type: ignore[misc]
 
 
 @contextlib.contextmanager
@@ -184,41 +279,68 @@ def overheard(into: dict[str, Any]) -> Iterator[None]:
     Parameters
     ----------
     into : dict
-        Where it is put: "log records", "warnings", "printed text", "files".
+        Where it is put: "log records", "warnings", "printed text", "files", "traces".
     """
     root, collector = logging.getLogger(), _Collector()
     handlers, level, off = root.handlers[:], root.level, logging.root.manager.disable
     root.handlers[:] = [collector]
     root.setLevel(1)
     logging.disable(logging.NOTSET)
-    paths: list[str] = []
-    before = _Files.listen(paths)
-    out, err = io.StringIO(), io.StringIO()
+    traces, raw = _Traces(), list[tuple[int, bytes]]()
+    before = _Hook.listen(traces)
+    out, err = _HeardText(sys.stdout), _HeardText(sys.stderr)
     warned: list[warnings.WarningMessage] = []
     try:
         with (
             warnings.catch_warnings(record=True) as heard,
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(err),
+            _own_streams(out, err, raw),
         ):
             warnings.simplefilter("always")
             warned = heard
             yield
     finally:
-        _Files.listen(before)
+        _Hook.listen(before)
         root.handlers[:] = handlers
         root.setLevel(level)
         logging.disable(off)
         into["log records"] = collector.records
         into["warnings"] = [str(each.message) for each in warned]
-        into["printed text"] = (out.getvalue(), err.getvalue())
-        into["files"] = {
-            path: _content(path) for path in dict.fromkeys(paths) if Path(path).exists()
-        }
+        into["printed text"] = (out.getvalue(), err.getvalue(), raw)
+        into["files"] = {path: _content(path) for path in dict.fromkeys(traces.written)}
+        into["traces"] = traces.changes
 
 
 def _content(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
-    except OSError:
+    except OSError:  # it is gone
         return b""
+
+
+def told(error: BaseException) -> list[tuple[Any, ...]]:
+    """All that an error tells: its text, its notes, what it was raised from, and where.
+
+    Parameters
+    ----------
+    error : BaseException
+        The error.
+
+    >>> told(ValueError("too few"))
+    [('ValueError', 'too few', ["'too few'"], [], [])]
+    """
+    found: list[tuple[Any, ...]] = []
+    each: BaseException | None = error
+    while each is not None and len(found) < 10:
+        places = [
+            (frame.filename, frame.lineno)
+            for frame in traceback.extract_tb(each.__traceback__)
+            if _LAB not in frame.filename.replace(os.sep, "/")
+        ]
+        notes = list(getattr(each, "__notes__", ()))
+        found.append((type(each).__name__, str(each), [repr(x) for x in each.args], notes, places))
+        each = each.__cause__ or each.__context__
+    return found
+
+
+_LAB = "/penstock/lab/"
+"""Frames of the lab itself are not compared."""

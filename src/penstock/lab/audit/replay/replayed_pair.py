@@ -23,7 +23,7 @@ from penstock.lab.audit.replay.ledger_books import LedgerBooks
 from penstock.lab.audit.replay.ledger_probe import probe
 from penstock.lab.audit.replay.noise_choice import NoiseChoice
 from penstock.lab.audit.replay.noise_prices import watch_prices
-from penstock.lab.audit.replay.observation import ObservedUnit, differing, overheard
+from penstock.lab.audit.replay.observation import ObservedUnit, differing, overheard, told
 from penstock.lab.audit.replay.transcript_loss import TranscriptLoss
 from penstock.lab.audit.replay.transcript_noise import TranscriptBrokenError, TranscriptNoise
 from penstock.private.mechanisms.base import Mechanism
@@ -128,7 +128,8 @@ def replay(trial: ReplayTrial, choice: NoiseChoice, *, fine: bool = True) -> Rep
     other.settle()
     found = Replayed(other.loss, calls=tuple((c.unit, c.label) for c, _ in one.noise.given))
     found.violations.extend(one.faults or ([] if other.noise.broken else other.faults))
-    if other.noise.broken is None and one.books is not None:
+    whole = other.noise.broken is None and "error" not in first[-1].shown
+    if whole and one.books is not None:
         found.violations.extend(one.books.unpaid(other.loss, trial.units))
     found.violations.extend(
         f"unit {call.unit}: noise for {call.label!r} was drawn past the gate, and nobody was "
@@ -186,7 +187,7 @@ def _follow(
             break
         except BaseException as error:  # a plug-in may raise anything
             now.shown["error"] = f"{type(error).__name__}: {error}"
-            now.shown["error's arguments"] = [repr(each) for each in error.args]
+            now.shown["error's facts"] = told(error)
             now.shown["refused"] = isinstance(error, BudgetError)
             break
         side.before_decision = None
