@@ -1,11 +1,11 @@
-# make setup | quick | test | nightly | simulate | fuzz | lint | demo | docs | wheel | bench | papers | torture
+# make setup | quick | test | nightly | simulate | fuzz | mutants | lint | demo | docs | wheel | bench | papers | torture
 # Needs python3 (3.11 or later) and make; nothing else first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo docs wheel quick unit test nightly simulate fuzz lint bench papers torture clean
+.PHONY: setup demo docs wheel quick unit test nightly simulate fuzz mutants lint bench papers torture clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -46,9 +46,10 @@ unit: $(READY)
 test: lint  ## lint, doctests and all tests but the nightly ones, about 16 minutes on two cores
 	$(BIN)/pytest -n auto --dist worksteal
 
-nightly: lint  ## all tests, with the long statistical runs (docs/how-to/test.md) and 100,000 simulated worlds
+nightly: lint  ## all tests, with the long statistical runs (docs/how-to/test.md), 100,000 simulated worlds and all mutants
 	$(BIN)/pytest -n auto --dist worksteal --hypothesis-profile=nightly --timeout=0 -m "nightly or not nightly"
 	$(MAKE) --no-print-directory simulate SEEDS=100000
+	$(MAKE) --no-print-directory mutants
 
 SEEDS ?= 1000
 
@@ -59,6 +60,9 @@ SECONDS ?= 600
 
 fuzz: $(READY)  ## mutants of the corpus for every parser that strangers reach: SECONDS=600, FUZZ_SEED=1
 	PENSTOCK_FUZZ_SECONDS=$(SECONDS) PENSTOCK_FUZZ_SEED=$(or $(FUZZ_SEED),0) $(BIN)/pytest -n 0 -p no:cacheprovider tests/fuzz
+
+mutants: $(READY)  ## faults in copies of the source, and who finds them: out/mutants.md; ONLY="budget/*"
+	$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)") --json out/mutants.json --report out/mutants.md
 
 torture: $(READY)  ## kill a running publisher 500 times, with every source; PENSTOCK_KILLS says how often
 	PENSTOCK_KILLS=$${PENSTOCK_KILLS:-500} $(BIN)/pytest -s -p no:cacheprovider tests/recovery

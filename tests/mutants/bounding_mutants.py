@@ -12,9 +12,7 @@ _UNITS = "private/units.py"
 _TESTS = ("tests/private/test_bounding.py", "tests/private/test_counting.py")
 
 BOUNDING_MUTANTS = tuple(
-    Mutant(
-        name=name, file=file, old=old, new=new, about=about, operator="bounding", tests=_TESTS
-    )
+    Mutant(name=name, file=file, old=old, new=new, about=about, operator="bounding", tests=_TESTS)
     for name, file, old, new, about in (
         (
             "bounding-one-event-more",
@@ -69,8 +67,10 @@ BOUNDING_MUTANTS = tuple(
             "bounding-restart-forgets-events",
             _BOUNDING,
             "            self._kept.put(level, number - low, events, persons=self._persons)\n",
-            "            if not level:\n"
-            "                self._kept.put(level, number - low, events, persons=self._persons)\n",
+            (
+                "            if not level:\n                "
+                "self._kept.put(level, number - low, events, persons=self._persons)\n"
+            ),
             "After a restart within a unit, a person may have more events.",
         ),
         (
@@ -83,10 +83,8 @@ BOUNDING_MUTANTS = tuple(
         (
             "bounding-not-cleared",
             _EARLIEST,
-            "        self._base = None\n        for level in self._levels:\n"
-            "            level[:persons] = NEVER\n",
-            "        self._base = None\n        for level in self._levels[:1]:\n"
-            "            level[:persons] = NEVER\n",
+            "self._base = None\n        for level in self._levels:\n",
+            "self._base = None\n        for level in self._levels[:1]:\n",
             "Second events of a unit are counted in the next one again.",
         ),
         (

@@ -184,12 +184,8 @@ LEDGER_MUTANTS = (
     Mutant(
         name="ledger-questions-never-refused",
         file=_LEDGER,
-        old=(
-            "            if total > self.promised:\n                raise self._refusal(run.label,"
-        ),
-        new=(
-            "            if total > 4 * self.promised:\n                raise self._refusal(run.label,"
-        ),
+        old="if total > self.promised:\n                raise self._refusal(run.label,",
+        new="if total > 4 * self.promised:\n                raise self._refusal(run.label,",
         about="Questions are refused from four times the promise on.",
         operator="comparison",
         subjects=("dsft", "dsat"),

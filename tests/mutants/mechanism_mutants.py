@@ -93,7 +93,8 @@ MECHANISM_MUTANTS = (
         name="shift-watch-too-cheap",
         file=_SHARES,
         old=(
-            "watch = self.total // (min(keys**2, LEAST_WATCH * self.window) if self.delta else keys)"
+            "watch = self.total // "
+            "(min(keys**2, LEAST_WATCH * self.window) if self.delta else keys)"
         ),
         new="watch = self.total // self.window",
         about="With many keys the whole budget goes to distances, and as much to publications.",

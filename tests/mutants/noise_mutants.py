@@ -85,8 +85,10 @@ NOISE_MUTANTS = (
     Mutant(
         name="noise-bytes-repeat",
         file=_BITS,
-        old="            for start in range(0, count, _PIECE):\n"
-        "                self._stream.update_into(_ZEROS[: min(_PIECE, count - start)], room[start:])",
+        old=(
+            "            for start in range(0, count, _PIECE):\n                "
+            "self._stream.update_into(_ZEROS[: min(_PIECE, count - start)], room[start:])"
+        ),
         new="            self._stream.update_into(_ZEROS, room)\n"
         "            made[_PIECE:count] = np.resize(made[:_PIECE], count - _PIECE)",
         about="A request for more than 64 KiB repeats its bytes.",
@@ -197,7 +199,9 @@ NOISE_MUTANTS = (
         name="noise-thins-too-little",
         file="private/noise/thinning.py",
         old="law = _law(bit, keep.numerator, keep.denominator)\n        some",
-        new="law = _law(bit, keep.numerator + keep.denominator, 2 * keep.denominator)\n        some",
+        new=(
+            "law = _law(bit, keep.numerator + keep.denominator, 2 * keep.denominator)\n        some"
+        ),
         about="A sample holds more events than its share.",
         operator="noise",
         subjects=("rg",),
@@ -205,8 +209,8 @@ NOISE_MUTANTS = (
     Mutant(
         name="amplified-too-much",
         file="private/amplification.py",
-        old="return keep.numerator * (one - after) * before <= keep.denominator * (one - before) * after",
-        new="return keep.numerator * (one - after) * before <= 2 * keep.denominator * (one - before) * after",
+        old="before <= keep.denominator * (one - before) * after",
+        new="before <= 2 * keep.denominator * (one - before) * after",
         about="A sample affords about twice the ε that it should.",
         operator="budget",
         subjects=("rg",),

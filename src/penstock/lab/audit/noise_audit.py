@@ -561,7 +561,6 @@ def _digit_tests(law: Law, values: IntArray) -> Iterator[tuple[str, Callable[[fl
         yield f"{what}: {count} of {len(values)} values are multiples of {modulus}", fails
 
 
-
 def _probability(law: Law, low: int, high: int) -> float:
     """P(low ≤ X ≤ high) under this law."""
     from scipy.stats import norm

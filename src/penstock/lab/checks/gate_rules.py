@@ -370,9 +370,7 @@ class _Probes:
         gate.pots.drop("a", where=np.array([False, False, True, False]))
         if not np.array_equal(poured(np.ones(4, np.bool_)), [0, 0, 0, 8]):
             raise self._failure("a pot still holds what was poured or dropped, or lost the rest")
-        self._expect(
-            "a pot that was poured", lambda: poured(np.ones(4, np.bool_)), MechanismError
-        )
+        self._expect("a pot that was poured", lambda: poured(np.ones(4, np.bool_)), MechanismError)
 
     def _thresholds(self) -> None:
         """A run per key has a threshold of its own until its first positive answer."""
@@ -401,5 +399,3 @@ def _fold(secret: Any, counts: IntArray) -> tuple[Any, IntArray]:
 def _foreign() -> Budget:
     """A budget of a promise that nobody made here."""
     return Budget(5, Grid.of(Guarantee("7/11", 5)))
-
-

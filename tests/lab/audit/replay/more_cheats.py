@@ -190,9 +190,7 @@ class PaysForOneKey(Cheat):
 
     def step(self, state: Any, unit: ps.Private, gate: ps.Gate) -> tuple[Any, ps.Released]:
         half = self.share // 2
-        wide = unit.map(
-            lambda counts: np.full(len(counts), counts.sum()), stability=1, cover=EACH
-        )
+        wide = unit.map(lambda counts: np.full(len(counts), counts.sum()), stability=1, cover=EACH)
         released = gate.laplace(unit, epsilon=half, label="publish")
         sums = gate.laplace(wide, epsilon=half, label="sums")
         return state, replace(released, public={"sums": sums.value})
@@ -264,7 +262,9 @@ class ByKeyLie(Cheat):
     by_key = True
 
     def spoiled(self, released: ps.Released, counts: Any, gate: ps.Gate) -> ps.Released:
-        return replace(released, value=released.value + 0 * counts, divisor=1 + int(counts.sum()) % 2)
+        return replace(
+            released, value=released.value + 0 * counts, divisor=1 + int(counts.sum()) % 2
+        )
 
 
 class InAThread(Cheat):

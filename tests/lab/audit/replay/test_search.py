@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+import penstock as ps
 from penstock.lab.audit.flawed import VARIANTS
 from penstock.lab.audit.replay import ReplayVerdict, replay_audit
 from penstock.lab.audit.report import BEYOND_REPLAY
 from penstock.lab.audit.subjects import resolve, subject
 from penstock.lab.audit.suite import FLAWED_REPLAYS, SHIPPED
 
-from tests.lab.audit.replay import cheats
+from tests.lab.audit.replay import cheats, more_cheats
 
 HERE = cheats.__name__
 
@@ -21,21 +22,35 @@ ACQUITTED = {
 }
 """Cheats that a replay does not reach, and why."""
 
-LARGE = {"AtUnit60", "AtKey65", "AtThreeEvents", "AfterARestart"}
+LARGE = {
+    "AtUnit60",
+    "AtKey65",
+    "AtThreeEvents",
+    "AfterARestart",
+    "LongBefore",
+    "AtManyKeys",
+    "AtLargeCounts",
+}
 """Cheats that show on large streams, with three events or after a restart only."""
 
+PATHS = {
+    name: f"{each.__module__}:{name}"
+    for module in (cheats, more_cheats)
+    for name, each in vars(module).items()
+    if isinstance(each, type) and each.__module__ == module.__name__ and hasattr(each, "step")
+}
+"""The import path of each mechanism that cheats."""
+
 FIRST_SIGHT = sorted(
-    name
-    for name, each in vars(cheats).items()
-    if isinstance(each, type)
-    and each.__module__ == HERE
-    and hasattr(each, "step")
-    and name not in {"Cheat", "Honest", "Overspends", "Crashes", *ACQUITTED, *LARGE}
+    PATHS.keys()
+    - {"Cheat", "Honest", "Overspends", "Crashes", "ByKeyLie"}
+    - ACQUITTED.keys()
+    - LARGE
 )
 
 
 def found_of(name: str, replays: int, *, seed: int = 1) -> ReplayVerdict:
-    return replay_audit(subject(f"{HERE}:{name}"), replays=replays, seed=seed)
+    return replay_audit(subject(PATHS[name]), replays=replays, seed=seed)
 
 
 @pytest.mark.parametrize("name", FIRST_SIGHT)
@@ -46,7 +61,12 @@ def test_a_cheat_is_convicted_at_first_sight(name: str) -> None:
 
 
 def test_there_are_many_cheats() -> None:
-    assert len(FIRST_SIGHT) >= 20
+    assert len(FIRST_SIGHT) >= 45
+
+
+def test_a_lie_about_keys_is_refused() -> None:
+    with pytest.raises(ps.ConfigurationError, match="remove by_key"):
+        subject(PATHS["ByKeyLie"])
 
 
 @pytest.mark.parametrize("name", sorted(LARGE))

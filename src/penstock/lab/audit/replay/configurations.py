@@ -112,7 +112,8 @@ def other_trials(subject: Subject, rng: np.random.Generator) -> Iterator[ReplayT
     sets = VARIED.get(known, ({},))
     refused = number = 0
     while refused < 200:
-        shape, more = SHAPES[number % len(SHAPES)], sets[(number // len(SHAPES)) % len(sets)]
+        shape, turn = SHAPES[number % len(SHAPES)], number + number // len(SHAPES)
+        more = sets[turn % len(sets)]
         number += 1
         window = int(rng.integers(shape.window[0], shape.window[1] + 1))
         units = window + int(rng.integers(shape.beyond[0], shape.beyond[1] + 1))

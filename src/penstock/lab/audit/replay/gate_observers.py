@@ -32,7 +32,6 @@ from penstock.lab.audit.replay.transcript_loss import TranscriptLoss
 from penstock.lab.audit.replay.transcript_noise import TranscriptBrokenError, TranscriptNoise
 from penstock.private.run import Run
 
-
 MAX_FAULTS = 20
 """The most faults of one run that are kept."""
 

@@ -40,7 +40,7 @@ def probe(copy: Run, books: LedgerBooks, rng: np.random.Generator) -> Iterator[s
         if not _refused(ledger, Budget(1, ledger.grid), NotCoveredError):
             yield f"unit {unit + 1}: the ledger takes a charge after the horizon"
         return
-    left = ledger.promised - books.cost(unit + 1)
+    left = _promised(ledger) - books.cost(unit + 1)
     if not _refused(ledger, Budget(-1, ledger.grid), MechanismError):
         yield f"unit {unit + 1}: the ledger takes a negative charge"
         return
@@ -66,6 +66,14 @@ def probe(copy: Run, books: LedgerBooks, rng: np.random.Generator) -> Iterator[s
         yield f"unit {unit + 1}: the ledger takes one quantum more than its window has left"
     elif left and _refused(ledger, Budget(left, ledger.grid), BudgetError):
         yield f"unit {unit + 1}: the ledger refuses what its window has left"
+
+
+def _promised(ledger: Ledger) -> int:
+    """What a window may cost, in quanta. The books compare a ρ with the promise of ε and δ."""
+    promise = ledger.guarantee
+    if promise.delta:
+        return ledger.promised
+    return int(promise.epsilon / ledger.grid.quantum)
 
 
 def _refused(ledger: Ledger, amount: Budget, expected: type[Exception]) -> bool:

@@ -67,7 +67,6 @@ class ReplayTrial:
         apart = (self.pair.left - self.pair.right).sum(axis=1)
         return tuple(np.where(apart < 0, -1, 1).tolist())
 
-
     @property
     def units(self) -> frozenset[int]:
         """The units in which the two streams differ."""
