@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
+import warnings
 
 import pytest
 
@@ -12,7 +14,7 @@ from penstock.engine.pipeline import EngineConfig
 JARS = os.environ.get("PENSTOCK_TEST_SPARK_JARS")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def real_spark(tmp_path_factory):
     """The table [engine] of a session that runs on two cores of this machine."""
     pytest.importorskip("pyspark", reason="needs Spark: pip install 'penstock[spark]'")
@@ -26,3 +28,6 @@ def real_spark(tmp_path_factory):
     session = spark_session(EngineConfig(**table), folder=tmp_path_factory.mktemp("x"), kafka=False)
     yield table
     session.stop()
+    with warnings.catch_warnings():  # PySpark leaves sockets to the garbage collector
+        warnings.simplefilter("ignore")
+        gc.collect()

@@ -37,7 +37,11 @@ from tests.engine.spark.worlds import (
     write_parquet,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,  # PySpark leaves sockets to the garbage collector:
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 SERVER = os.environ.get("PENSTOCK_TEST_KAFKA")
 needs_kafka = pytest.mark.skipif(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
@@ -11,6 +10,7 @@ from typing import Any
 
 from penstock.core.calendar import Calendar
 from penstock.core.errors import InputError, StateError
+from penstock.engine.spark.session import spark_thread
 from penstock.engine.spark.sources import SparkInput
 from penstock.private.partial_counts import (
     COUNTS,
@@ -154,7 +154,7 @@ class JobThread:
         self._group = f"penstock-{next(_numbers)}"
         self._found: UnitCounts | None = None
         self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name=self._group, daemon=True)
+        self._thread = spark_thread(spark, self._run, self._group)
         self._thread.start()
 
     @property

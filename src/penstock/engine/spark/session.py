@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -160,6 +160,15 @@ def check_connector(session: Any) -> None:
             f"engine: the connector for Kafka is of Spark {version[1]}, and Spark is "
             f"{session.version}. {how}"
         )
+
+
+def spark_thread(session: Any, work: Callable[[], None], name: str) -> threading.Thread:
+    """A thread for jobs of a session. It closes its connection to Spark when it ends."""
+    pyspark = sys.modules.get("pyspark")
+    kind = threading.Thread
+    if pyspark is not None and hasattr(session, "_jvm"):
+        kind = pyspark.InheritableThread
+    return kind(target=work, name=name, daemon=True)
 
 
 def _stopped(session: Any) -> bool:
