@@ -21,13 +21,13 @@ from penstock.core.errors import StateError, UnreadableRowsError
 from penstock.private import partial_counts
 from penstock.private.counting import Counting
 from penstock.private.partial_counts import (
+    CountedUnits,
     MessageReader,
     PartCounting,
     PartFailedError,
     PartitionCheck,
     PartMerging,
     RangeRule,
-    UnitCounts,
     own_version,
 )
 from penstock.private.person_places import partition_of
@@ -119,7 +119,7 @@ def elsewhere(topic, rules, reader, contribution, units, *, places, check=None, 
         check=check,
         version=own_version(),
     )
-    total = UnitCounts(units, 3, reader.columns)
+    total = CountedUnits(units, 3, reader.columns)
     sent = defaultdict(list)
     for partition in (0, 1):
         for batch in task(iter(topic.batches(partition, rows))):
@@ -216,7 +216,7 @@ def test_another_version_is_refused_and_other_errors_lose_their_text(monkeypatch
     rules = [RangeRule(now=HOUR, units=Units(CALENDAR).judging())]
     with monkeypatch.context() as patch:
         patch.setattr(partial_counts, "own_version", lambda: "9.9", raising=True)
-        total = UnitCounts(range(1), 3, intake().columns)
+        total = CountedUnits(range(1), 3, intake().columns)
         note = pa.table(
             {"unit": [-2], "key": [0], "number": [0], "note": ["StateError: a worker has …"]}
         )
@@ -237,6 +237,6 @@ def test_another_version_is_refused_and_other_errors_lose_their_text(monkeypatch
 
 
 def test_nothing_of_counts_is_shown():
-    total = UnitCounts(range(1, 2), 3, intake().columns)
+    total = CountedUnits(range(1, 2), 3, intake().columns)
     total.counts[1] = np.array([7734, 0, 0])
     assert "7734" not in repr(total)

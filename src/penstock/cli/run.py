@@ -130,15 +130,9 @@ def run(
         stack.enter_context(_quiet(logs))
         stack.enter_context(stop)
         try:
-            process = stack.enter_context(
-                Process(
-                    pipelines,
-                    listener=hear,
-                    takeover=takeover,
-                    anyway=anyway,
-                    engine=_engine(engine),
-                )
-            )
+            choices = {"takeover": takeover, "anyway": anyway}
+            process = Process(pipelines, listener=hear, engine=_engine(engine), **choices)
+            stack.enter_context(process)
             stack.enter_context(monitor)
             monitor.watch(process.publishers)
             stack.enter_context(services).start()
@@ -154,11 +148,7 @@ def run(
             logs(Notice(kind="service", text=f"open {url}"))
         process.start()
         with _live_display(process, screen, log):
-            while not process.wait(0.1):
-                if stop.wanted and not stop.passed_on:
-                    stop.passed_on = True
-                    logs(Notice(kind="stopping", text=STOP))
-                    process.stop()
+            _wait(process, stop, logs)
         _conclude(process, files, before, logs)
     failures = dict(process.failures)
     if process.unfinished and not stop.wanted:
@@ -166,6 +156,15 @@ def run(
         failures[names] = StateError("some sinks lack releases. Start again to send them.")
     if failures:
         _end(logs, failures)
+
+
+def _wait(process: Process, stop: _Stop, logs: RunLog) -> None:
+    """Wait until all publishers have ended, and pass on a stop."""
+    while not process.wait(0.1):
+        if stop.wanted and not stop.passed_on:
+            stop.passed_on = True
+            logs(Notice(kind="stopping", text=STOP))
+            process.stop()
 
 
 def _engine(name: EngineName) -> Callable[[Pipeline], CountingEngine]:

@@ -482,7 +482,7 @@ class PartMerging:
 
 
 @dataclass(eq=False)
-class UnitCounts:
+class CountedUnits:
     """The counts of some units, and the tally, from the rows of all places. Private."""
 
     units: range
@@ -493,7 +493,7 @@ class UnitCounts:
     _read: dict[int, int] = field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
-        return "UnitCounts(private)"
+        return "CountedUnits(private)"
 
     def add(self, table: Arrow) -> None:
         """Add rows of counts. An error among them is raised here as it was there."""

@@ -170,7 +170,6 @@ def test_a_person_in_the_wrong_partition_loses_events_and_a_new_partition_is_ref
     engine = Engine(Pipeline.of(content, folder=tmp_path), SparkEngine)
     engine.open()
     try:
-        engine.publisher.loop.read()
         engine.clock.set("2026-01-01T01:12Z")
         engine.publisher.loop.read()
         (view,) = engine.publisher.views

@@ -16,7 +16,7 @@ from penstock.engine.spark.jobs import POLL_SECONDS, JobThread, SparkCounter
 from penstock.engine.spark.ranges import NotedRange, RangeBatch
 from penstock.engine.spark.sources import RangeSource
 from penstock.engine.waiting import Backoff
-from penstock.private.partial_counts import UnitCounts
+from penstock.private.partial_counts import CountedUnits
 from penstock.private.sources.base import Batch
 from penstock.private.units import Units
 
@@ -87,7 +87,7 @@ class SparkCounting:
         self._stored: set[int] = set()
         self._asked: set[int] | None = None
         self._next = 0
-        self._counted: UnitCounts | None = None
+        self._counted: CountedUnits | None = None
 
     def __repr__(self) -> str:
         return "<SparkCounting, private>"
@@ -175,14 +175,14 @@ class SparkCounting:
                 return True
         return self._host.stop.is_set()
 
-    def _count(self, units: range) -> UnitCounts | None:
+    def _count(self, units: range) -> CountedUnits | None:
         """Run the job of some units; None if a stop is wanted before it has ended."""
         needed = [number for number in sorted(self._ranges) if self._holds(number, units)]
         ranges = [self._ranges[number] for number in needed]
         spark = self._counter.spark
         given = self._source.rows(spark, [each.content for each in ranges]) if ranges else None
         if given is None:
-            return UnitCounts(units, self._counter.keys, self._source.intake.columns)
+            return CountedUnits(units, self._counter.keys, self._source.intake.columns)
         rules = [each.rule() for each in ranges]
         job = JobThread(spark, lambda: self._counter.counted(given, rules, units))
         while job.running:
@@ -205,7 +205,7 @@ class SparkCounting:
         """When a unit begins, in microseconds; for the first one, before everything."""
         return self.units.calendar.ends(unit - 1) if unit > 1 else -(2**63)
 
-    def _tell(self, found: UnitCounts, needed: list[int]) -> None:
+    def _tell(self, found: CountedUnits, needed: list[int]) -> None:
         """Add the tallies of ranges that were read for the first time."""
         new = [number for number in needed if not self._ranges[number].tallied]
         for number in new:

@@ -15,7 +15,7 @@ from penstock.core.errors import ConfigurationError, UnreadableRowsError
 from penstock.engine.source_check import reason_in_words
 from penstock.engine.spark.jobs import SparkCounter
 from penstock.engine.spark.sources import SparkInput
-from penstock.private.partial_counts import FrameReader, RangeRule, UnitCounts
+from penstock.private.partial_counts import CountedUnits, FrameReader, RangeRule
 from penstock.private.sources.base import Clock, Columns, Intake, Kind, MissingPerson
 from penstock.private.sources.files import check_columns
 from penstock.private.units import Units
@@ -38,7 +38,7 @@ class BoundedCounts:
     units: range
     calendar: Calendar
     contribution: int
-    _counts: UnitCounts = field(repr=False)
+    _counts: CountedUnits = field(repr=False)
 
     def __repr__(self) -> str:
         return f"<BoundedCounts of {len(self.units)} units, private>"
@@ -150,7 +150,7 @@ def count(
     return BoundedCounts(units=units, calendar=calendar, contribution=contribution, _counts=found)
 
 
-def _check_rows(found: UnitCounts, columns: Columns) -> None:
+def _check_rows(found: CountedUnits, columns: Columns) -> None:
     """Refuse a frame of whose rows fewer than half can be taken."""
     refused, taken = found.rejections.by_column(), found.tally.get("taken", 0)
     if refused and sum(refused.values()) > taken:

@@ -15,11 +15,11 @@ from penstock.engine.spark.sources import SparkInput
 from penstock.private.partial_counts import (
     COUNTS,
     PIECES,
+    CountedUnits,
     PartCounting,
     PartitionCheck,
     PartMerging,
     RangeRule,
-    UnitCounts,
     own_version,
 )
 from penstock.private.person_places import Partitioner
@@ -77,7 +77,7 @@ class SparkCounter:
     partitions: int | None = None
     partitioner: Partitioner | None = None
 
-    def counted(self, given: SparkInput, rules: list[RangeRule], units: range) -> UnitCounts:
+    def counted(self, given: SparkInput, rules: list[RangeRule], units: range) -> CountedUnits:
         """Run one job; return the counts of the units. A job that fails is a `SparkJobError`."""
         context = self.spark.sparkContext
         places = self.partitions or 2 * context.defaultParallelism
@@ -113,7 +113,7 @@ class SparkCounter:
             raise _told(error) from None
         finally:
             intake.destroy(blocking=False)
-        found = UnitCounts(units, self.keys, self.intake.columns)
+        found = CountedUnits(units, self.keys, self.intake.columns)
         found.add(table)
         return found
 
@@ -148,11 +148,11 @@ def _told(error: Exception) -> StateError | SparkJobError:
 class JobThread:
     """A job in a thread of its own, so that the publisher can renew its leases or give it up."""
 
-    def __init__(self, spark: Any, work: Callable[[], UnitCounts]) -> None:
+    def __init__(self, spark: Any, work: Callable[[], CountedUnits]) -> None:
         self._spark = spark
         self._work = work
         self._group = f"penstock-{next(_numbers)}"
-        self._found: UnitCounts | None = None
+        self._found: CountedUnits | None = None
         self._failure: BaseException | None = None
         self._thread = spark_thread(spark, self._run, self._group)
         self._thread.start()
@@ -167,7 +167,7 @@ class JobThread:
         self._spark.sparkContext.cancelJobGroup(self._group)
         self._thread.join()
 
-    def result(self) -> UnitCounts:
+    def result(self) -> CountedUnits:
         """The counts, or the error, of a job that has ended."""
         self._thread.join()
         if self._failure is not None:
