@@ -21,6 +21,7 @@ from penstock.engine.spark.session import (
     spark_session,
 )
 
+from tests.cli.outcome import Outcome
 from tests.engine.spark.worlds import settings
 
 
@@ -131,3 +132,63 @@ def test_nothing_but_a_session_imports_spark():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+TAPS = """
+[stream]
+name = "taps"
+every = "1h"
+origin = "2026-01-01"
+until = "2026-01-01T02:00Z"
+[source]
+kind = "{kind}"
+path = "taps/*"
+time = "ts"
+key = "station"
+person = "card"
+[domain]
+keys = ["north", "south"]
+[privacy]
+mechanism = "uniform"
+epsilon = "1"
+window = 2
+[store]
+path = "taps.db"
+{engine}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "engine", "code", "told"),
+    [
+        ("jsonl", "", 2, 'not of kind = "jsonl"'),
+        ("parquet", '[engine]\nmaster = "spark://127.0.0.1:1"', 1, "no Spark master answers at"),
+        ("parquet", "[engine]\npartitons = 3", 2, "Did you mean partitions?"),
+    ],
+)
+def test_the_command_line_says_one_sentence_and_how_bad_it_is(
+    tmp_path, monkeypatch, capsys, kind, engine, code, told
+):
+    pytest.importorskip("pyspark", reason="needs Spark: pip install 'penstock[spark]'")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sessions, "check_java", lambda: None)
+    monkeypatch.setattr(sessions, "_started", {})
+    (tmp_path / "taps.toml").write_text(TAPS.format(kind=kind, engine=engine))
+    done = Outcome(capsys, "run", "taps.toml", "--engine", "spark", "--log", "none")
+    assert (done.code, told in done.err) == (code, True)
+    assert len(done.err.strip().splitlines()) == 1
+
+
+def test_check_says_what_spark_encrypts(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    engine = '[engine]\nmaster = "local[2]"'
+    (tmp_path / "taps.toml").write_text(TAPS.format(kind="parquet", engine=engine))
+    done = Outcome(capsys, "check", "taps.toml")
+    assert done.code == 0
+    said = " ".join(done.out.split())
+    for name in (
+        "Spark at local[2]",
+        "spark.network.crypto.enabled",
+        "spark.io.encryption.enabled",
+    ):
+        assert name in said
