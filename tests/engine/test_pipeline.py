@@ -548,7 +548,7 @@ def test_a_duration_in_a_view_counts_the_units_of_the_view():
         ("window = 24", "window = 24\nparameters = {epsilon = 1}", 20,
          "privacy.parameters.epsilon: "),
         ("window = 24", 'window = 24\n[stroe]\npath = "x"', 20,
-         "stroe: is not known here: use alert, domain, operator, plan, privacy"),
+         "stroe: is not known here: use alert, domain, engine, operator, plan, privacy"),
         ("window = 24", 'window = 24\n[store]\nhed = "x"', 21, "Did you mean head?"),
         ("window = 24", 'window = 24\n[store]\npath = "x"\nurl_env = "X"', 22,
          "store.url_env: cannot stand beside path"),

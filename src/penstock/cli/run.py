@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Literal, NoReturn, TypeAlias
@@ -130,9 +131,8 @@ def run(
         stack.enter_context(_quiet(logs))
         stack.enter_context(stop)
         try:
-            choices = {"takeover": takeover, "anyway": anyway}
-            process = Process(pipelines, listener=hear, engine=_engine(engine), **choices)
-            stack.enter_context(process)
+            made = partial(Process, pipelines, listener=hear, engine=_engine(engine))
+            process = stack.enter_context(made(takeover=takeover, anyway=anyway))
             stack.enter_context(monitor)
             monitor.watch(process.publishers)
             stack.enter_context(services).start()
