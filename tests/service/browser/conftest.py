@@ -13,9 +13,9 @@ from tests.service.browser.modules import Modules
 from tests.service.browser.served_city import ServedCity
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def city(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCity]:
-    """The city, published and served until all tests are over."""
+    """The city, published and served until the tests of this folder are over."""
     served = ServedCity(tmp_path_factory.mktemp("city"))
     served.prepare()
     try:
@@ -25,7 +25,7 @@ def city(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCity]:
         served.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("needs chromium (Debian: apt-get install chromium)")

@@ -24,6 +24,15 @@ axe.run(document, {
 """
 """What axe-core finds that keeps people from using a page."""
 
+CONTRAST = """
+axe.run(document, {
+  runOnly: { type: "rule", values: ["color-contrast", "link-in-text-block"] },
+  resultTypes: ["violations"],
+}).then((found) => found.violations
+  .flatMap(({id, nodes}) => nodes.map((node) => `${id}: ${node.target} ${node.failureSummary}`)))
+"""
+"""The rules of axe-core about colours. All others are the same in light and dark."""
+
 
 PATIENCE = 30_000
 """Milliseconds that something in a page may take."""
@@ -103,10 +112,17 @@ class Dashboard:
     def check_look(self) -> None:
         """No sideways scrolling, and nothing serious for people with other senses or fingers."""
         assert self.page.evaluate(OVERFLOW) <= 0, f"{self.page.url} scrolls sideways"
+        self._check_by_axe(SERIOUS)
+
+    def check_contrast(self) -> None:
+        """Every text has enough contrast, in the colours that the page has now."""
+        self._check_by_axe(CONTRAST)
+
+    def _check_by_axe(self, script: str) -> None:
         if not self.page.evaluate("'axe' in window"):
             axe = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
             self.page.evaluate(f"{{ {axe} }}; 0")
-        found: list[Any] = self.page.evaluate(SERIOUS)
+        found: list[Any] = self.page.evaluate(script)
         assert not found, "\n".join(map(str, found))
 
     def picture(self, name: str) -> None:

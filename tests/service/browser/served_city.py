@@ -33,7 +33,7 @@ DISTRICTS = {
 }
 STATIONS = {"Grand Station": (1.9, 1.45), "Airport": (3.6, 2.85), "Ferry Pier": (0.75, -0.25)}
 KEYS = [*(zone for zones in DISTRICTS.values() for zone in zones), *STATIONS]
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds that a server may take to answer first."""
 
 COMMAND = [sys.executable, "-m", "penstock", "run", "city.toml", "--log", "json"]
