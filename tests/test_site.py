@@ -109,12 +109,8 @@ def test_formulas_of_pages_are_set(site: Path) -> None:
     assert re.findall(r">[^<]*[A-Za-zΣ]_\{[^<]*<", proof) == []
 
 
-@needs_chromium
-@pytest.mark.parametrize("name", LOOKED_AT)
-def test_a_page_reads_well_on_a_desk_and_on_a_phone(
-    site: Path, browser: BrowserPage, name: str
-) -> None:
-    for width, dark in SCREENS:
+def check_on(screens: list[tuple[int, bool]], site: Path, browser: BrowserPage, name: str) -> None:
+    for width, dark in screens:
         browser.open(site / f"{name}.html", width=width, dark=dark)
         check_look(
             browser,
@@ -122,6 +118,25 @@ def test_a_page_reads_well_on_a_desk_and_on_a_phone(
             alike="tr:nth-child(n+6), article details",
             height=3_000,
         )
+
+
+@needs_chromium
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", LOOKED_AT[1:])
+def test_a_page_reads_well_on_a_desk_and_on_a_phone(
+    site: Path, browser: BrowserPage, name: str
+) -> None:
+    check_on(SCREENS, site, browser, name)
+
+
+@needs_chromium
+def test_the_first_page_reads_well_everywhere_and_others_on_a_phone(
+    site: Path, browser: BrowserPage
+) -> None:
+    """The quick twin. All pages have one style sheet; only their contents are different."""
+    check_on(SCREENS, site, browser, LOOKED_AT[0])
+    for name in LOOKED_AT[1:]:
+        check_on([(390, False)], site, browser, name)
 
 
 @needs_chromium
