@@ -1,4 +1,8 @@
-"""From `pip install dist/*.whl` in an empty environment to a first chart of somebody's own CSV."""
+"""From `pip install dist/*.whl` in an empty environment to a first chart of somebody's own CSV.
+
+Environments are made at night. The quick twins unpack the same wheel, put it before everything
+else on the path, and hide the packages of all extras.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import sys
 import tomllib
 import zipfile
 from collections.abc import Callable
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import polars as pl
@@ -74,13 +79,106 @@ def test_the_wheel_made_from_the_sdist_has_every_file_of_the_package(dist: Path)
     assert packed == there
 
 
+@pytest.mark.nightly
 def test_the_five_lines_of_the_readme_run_without_extras(programs: Path, tmp_path: Path) -> None:
+    _write_five_lines(tmp_path)
+    _run(programs / "python", "-m", "doctest", "lines.txt", folder=tmp_path)
+
+
+def _write_five_lines(folder: Path) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (lines,) = re.findall(
         r"^## Five lines\n\n```python\n(.*?)```", readme, re.DOTALL | re.MULTILINE
     )
-    (tmp_path / "lines.txt").write_text(lines, encoding="utf-8")
-    _run(programs / "python", "-m", "doctest", "lines.txt", folder=tmp_path)
+    (folder / "lines.txt").write_text(lines, encoding="utf-8")
+
+
+# -- the quick twins: the unpacked wheel, without extras -------------------------------------------
+
+HIDDEN = """
+import sys
+class Hiding:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {names!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Hiding())
+import penstock
+assert penstock.__file__.startswith({folder!r}), penstock.__file__
+"""
+
+
+@pytest.fixture(scope="module")
+def run_unpacked(tmp_path_factory: pytest.TempPathFactory, dist: Path) -> Callable[..., str]:
+    """Runs Python code with the files of the wheel; no extra can be imported."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    (wheel,) = dist.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(folder)
+    first = HIDDEN.format(names=_packages_of_extras(), folder=str(folder))
+
+    def run(code: str, *arguments: str, work: Path) -> str:
+        command = [sys.executable, "-c", first + code, *arguments]
+        environment = OUTSIDE | {"PYTHONPATH": str(folder)}
+        done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, (code, arguments, done.stdout, done.stderr)
+        return done.stdout
+
+    return run
+
+
+def _packages_of_extras() -> list[str]:
+    """What the extras install, by the names that are imported; not what Penstock itself needs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [_name(each) for each in project["dependencies"]]
+    extras = project["optional-dependencies"]
+    asked = {_name(each) for extra in extras.values() for each in extra} - {*named, "penstock"}
+    modules = packages_distributions()
+    return sorted(
+        module
+        for module, owners in modules.items()
+        if {_name(owner) for owner in owners} & asked and not module.startswith("_")
+    )
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[^A-Za-z0-9._-]", requirement)[0].lower().replace("_", "-")
+
+
+def test_the_packages_of_extras_are_known() -> None:
+    hidden = set(_packages_of_extras())
+    assert hidden >= {"fastapi", "matplotlib", "scipy", "hypothesis", "pandas", "numba"}
+    assert not hidden & {"numpy", "polars", "pyarrow", "rich", "penstock"}
+
+
+def test_the_five_lines_run_from_the_wheel_without_extras(
+    run_unpacked: Callable[..., str], tmp_path: Path
+) -> None:
+    _write_five_lines(tmp_path)
+    code = "import doctest; assert not doctest.testfile('lines.txt', module_relative=False).failed"
+    run_unpacked(code, work=tmp_path)
+
+
+def test_commands_and_lines_lead_to_a_chart_without_extras(
+    run_unpacked: Callable[..., str], tmp_path: Path
+) -> None:
+    rows = [
+        f"2026-01-{day:02}T{key % 24:02}:30:00,stop {key:02},{day * key}"
+        for day in range(1, 15)
+        for key in range(24)
+    ]
+    (tmp_path / "events.csv").write_text("start,station,bike\n" + "\n".join(rows) + "\n", "utf-8")
+    (tmp_path / "keys.txt").write_text("".join(f"stop {key:02}\n" for key in range(24)), "utf-8")
+    program = "from penstock.cli import main; raise SystemExit(main(sys.argv[1:]))"
+    options = {"zone": "UTC", "origin": "2026-01-01", "until": "2026-01-15", "every": "1d"}
+    for command in _commands(options):
+        _, *rest = shlex.split(command)
+        run_unpacked(program, *rest, work=tmp_path)
+    _check_chart(tmp_path, 14)
+    for made in (tmp_path / "chart.html", *tmp_path.glob("events.db*")):
+        made.unlink()
+    columns = {"time": "start", "key": "station", "person": "bike"}
+    given = ", ".join(f"{name}={value!r}" for name, value in (options | columns).items())
+    run_unpacked(_lines_of_python(given), work=tmp_path)
+    _check_chart(tmp_path, 14)
 
 
 # -- three real streams ----------------------------------------------------------------------------
@@ -147,6 +245,26 @@ needs_data = pytest.mark.skipif(
 )
 
 
+def _commands(options: dict[str, str]) -> list[str]:
+    """After `pip install dist/*.whl`, which is the first command."""
+    given = " ".join(f"--{name} {value}" for name, value in options.items())
+    return [
+        f"penstock init events.toml --yes --from events.csv --keys keys.txt {given}",
+        "penstock run events.toml",
+        "penstock query events.toml counts --all --plot chart.html",
+    ]
+
+
+def _lines_of_python(given: str) -> str:
+    lines = [
+        "import penstock as ps",
+        "keys = open('keys.txt').read().splitlines()",
+        f"stream = ps.publish('events.csv', domain=keys, epsilon='1', window=1, {given})",
+        "stream.plot(path='chart.html')",
+    ]
+    return "\n".join(lines)
+
+
 def _check_chart(folder: Path, units: int) -> None:
     """It shows the keys of the public list over all units."""
     page = (folder / "chart.html").read_text(encoding="utf-8")
@@ -159,6 +277,7 @@ def _check_chart(folder: Path, units: int) -> None:
 
 
 @needs_data
+@pytest.mark.nightly
 @streams
 def test_four_commands_lead_to_a_chart(
     programs: Path,
@@ -169,13 +288,7 @@ def test_four_commands_lead_to_a_chart(
     units: int,
 ) -> None:
     write(tmp_path)
-    given = " ".join(f"--{name} {value}" for name, value in options.items())
-    commands = [  # the first is pip install dist/*.whl
-        f"penstock init events.toml --yes --from events.csv --keys keys.txt {given}",
-        "penstock run events.toml",
-        "penstock query events.toml counts --all --plot chart.html",
-    ]
-    for command in commands:
+    for command in _commands(options):
         program, *rest = shlex.split(command)
         _run(programs / program, *rest, folder=tmp_path)
     declared = tomllib.loads((tmp_path / "events.toml").read_text(encoding="utf-8"))["source"]
@@ -184,6 +297,7 @@ def test_four_commands_lead_to_a_chart(
 
 
 @needs_data
+@pytest.mark.nightly
 @streams
 def test_four_lines_lead_to_a_chart(
     programs: Path,
@@ -195,11 +309,5 @@ def test_four_lines_lead_to_a_chart(
 ) -> None:
     write(tmp_path)
     given = ", ".join(f"{name}={value!r}" for name, value in (options | columns).items())
-    lines = [
-        "import penstock as ps",
-        "keys = open('keys.txt').read().splitlines()",
-        f"stream = ps.publish('events.csv', domain=keys, epsilon='1', window=1, {given})",
-        "stream.plot(path='chart.html')",
-    ]
-    _run(programs / "python", "-c", "\n".join(lines), folder=tmp_path)
+    _run(programs / "python", "-c", _lines_of_python(given), folder=tmp_path)
     _check_chart(tmp_path, units)
