@@ -7,6 +7,7 @@ changed: its methods are called with the same arguments, and what they return is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -510,6 +511,9 @@ def _split(shipped: Any, run: Run, side: TranscriptSide) -> Any:
         if len(answer.calls) != 1 or len(met) != 1 or len(met[0]) != len(inner):
             side.fault(answer, "a tree whose nodes do not have a draw each")
             return answers
+        law, kappa = float(answer.call.laws[0]), int(how.get("kappa", 2))
+        if not _are_scores(met[0], unseal(x), tree, threshold, law * math.log(kappa)):
+            side.fault(answer, "the scores of nodes are not those of the rule")
         answer.raw = met[0]
         if found is not None:
             parents = tree.parents[inner]
@@ -525,6 +529,22 @@ def _split(shipped: Any, run: Run, side: TranscriptSide) -> Any:
         return answers
 
     return split
+
+
+def _are_scores(
+    scores: IntArray, raw: IntArray, tree: Hierarchy, threshold: int, decay: float
+) -> bool:
+    """Whether a node's score is its total, less the decay of each level, and not below the floor.
+
+    The decay is rounded up, from a bound that may be a little larger.
+    """
+    totals = tree.nodes.totals(np.maximum(raw, 0))
+    least = math.ceil(decay * (1 - 1e-9))
+    for step in range(least, math.ceil(decay * (1 + 1e-3)) + 2):
+        wanted = np.maximum(threshold - step, totals - tree.depths * step)[tree.inner]
+        if np.array_equal(wanted, scores):
+            return True
+    return False
 
 
 def _log_split(score: int, threshold: int, scale: float, *, yes: bool) -> float:
