@@ -5,12 +5,18 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from penstock.cli import audit as cli_audit
+from penstock.core.errors import BudgetError
 from penstock.lab.audit import engine, suite
+from penstock.lab.audit.bounding.verdict import BoundingVerdict
 from penstock.lab.audit.engine import Verdict
 from penstock.lab.audit.flawed import VARIANTS
 from penstock.lab.audit.subjects import subject
@@ -155,6 +161,16 @@ def one_verdict() -> Verdict:
     return suite.audit_one(subject("uniform", runs=200), confidence=0.999, seed=1, workers=1)
 
 
+ACQUITTED = BoundingVerdict("acquitted", rounds=30, sources={"CSV files": 30})
+
+
+@pytest.fixture
+def bounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take a verdict on bounding that is there, as an audit of it takes its time."""
+    monkeypatch.setattr(cli_audit, "_bounding_beside", lambda *_: nullcontext(lambda: ACQUITTED))
+
+
+@pytest.mark.usefixtures("bounding")
 @pytest.mark.parametrize(
     ("acquitted", "convicted", "code", "said"),
     [
@@ -200,6 +216,9 @@ def test_all_of_them(
         "seconds",
         said,
         "at most 1e-3",
+        "30 bounding rounds",
+        "Timing is out of scope",
+        "The weakest spot",
     ):
         assert text in done.out
     assert (asked[0]["quick"], asked[0]["seed"]) == (True, 4)
@@ -207,20 +226,73 @@ def test_all_of_them(
     done = Outcome(capsys, "audit", "--all", "--json")
     rows = json.loads(done.out)
     assert done.code == code
-    assert [row["name"] for row in rows] == ["uniform", "mutant"]
+    assert [row["name"] for row in rows] == ["uniform", "mutant", "bounding"]
     assert all(
         {"name", "flawed", "claimed", "lower_bound", "convicted", "seconds"} <= row.keys()
-        for row in rows
+        for row in rows[:2]
     )
+    assert rows[2]["outcome"] == "acquitted"
     assert asked[1]["quick"] is False
 
 
+@pytest.mark.usefixtures("bounding")
 def test_infinity_is_null_in_json(
     one_verdict: Verdict, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     endless = replace(one_verdict, exact=(float("-inf"), float("inf")))
     monkeypatch.setattr(suite, "audit_all", lambda **_: [endless])
     assert json.loads(Outcome(capsys, "audit", "--all", "--json").out)[0]["exact"] == [None, None]
+
+
+def test_bounding_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Outcome(capsys, "audit", "--bounding", "--runs", "1", "--seed", "5", "--json")
+    row = json.loads(done.out)
+    assert (done.code, row["name"], row["outcome"], row["rounds"]) == (
+        0,
+        "bounding",
+        "acquitted",
+        1,
+    )
+
+
+TOO_MUCH = BudgetError(
+    unit=1,
+    label="publish",
+    amount=Fraction(3),
+    first=1,
+    last=1,
+    total=Fraction(3),
+    promised=Fraction(2),
+)
+
+
+def test_a_ledger_that_refuses_and_a_crash_are_verdicts_with_exit_code_3(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli_audit, "_audit_all_ways", _sampled_only)
+    for error, said in (
+        (TOO_MUCH, "refused: unit 1: spending epsilon=3 for 'publish' would bring units 1..1 to 3"),
+        (RuntimeError("no"), "crashed: RuntimeError: no"),
+    ):
+        monkeypatch.setattr(engine, "work", _raising(error))
+        done = Outcome(capsys, "audit", "uniform", *FEW)
+        assert (done.code, done.err) == (3, "")
+        assert said in done.out.splitlines()[0]
+        done = Outcome(capsys, "audit", "uniform", "--json", *FEW)
+        row = json.loads(done.out)
+        assert done.code == 3
+        assert row["outcome"] == said.partition(":")[0]
+
+
+def _sampled_only(how: Any, name: str, audited: Any, *, confidence: float) -> None:
+    cli_audit._audit_one(how, name, audited, exact=False, confidence=confidence)
+
+
+def _raising(error: Exception) -> Any:
+    def work(task: object) -> None:
+        raise error
+
+    return work
 
 
 MINE = '''
@@ -269,7 +341,9 @@ def test_a_third_partys_mechanism_is_audited_by_import_path_without_registering_
 @pytest.mark.parametrize(
     ("tokens", "said"),
     [
-        ([], "give the NAME of a mechanism, or --all"),
+        ([], "give the NAME of a mechanism, --all or --bounding"),
+        (["uniform", "--bounding"], "'uniform' cannot be used with --bounding"),
+        (["--bounding", "--all", "--exact"], "--exact, --all cannot be used with --bounding"),
         (["uniform", "--all"], "either 'uniform' or --all, not both"),
         (["--all", "--runs", "5", "--exact"], "--runs, --exact cannot be used with --all"),
         (["--all", "--replay"], "--replay cannot be used with --all"),

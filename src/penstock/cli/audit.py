@@ -270,14 +270,12 @@ class _Job:
 
 def _audit_all(how: _Job, *, quick: bool) -> None:
     how.make_room()
+    rounds = QUICK_ROUNDS if quick else ROUNDS
     with (
         _interruptible("the same command goes on from what was done"),
         _bar() as progress,
-        new_pool(1) as beside,
+        _bounding_beside(how.seed, rounds) as bounding_verdict,
     ):
-        waiting = beside.submit(
-            bounding_audit, seed=how.seed, rounds=QUICK_ROUNDS if quick else ROUNDS
-        )
         verdicts = suite.audit_all(
             quick=quick,
             seed=how.seed,
@@ -285,7 +283,7 @@ def _audit_all(how: _Job, *, quick: bool) -> None:
             folder=how.folder,
             progress=progress,
         )
-        bounding = waiting.result()
+        bounding = bounding_verdict()
     command = _command(None, {"all": True, "quick": quick, "seed": how.seed})
     how.write_page(verdicts, "Every mechanism and every flaw, audited", command, bounding)
     if how.as_json:
@@ -296,6 +294,13 @@ def _audit_all(how: _Job, *, quick: bool) -> None:
     code = report.exit_code(verdicts, bounding)
     if code:
         sys.exit(code)
+
+
+@contextmanager
+def _bounding_beside(seed: int | None, rounds: int) -> Iterator[Callable[[], BoundingVerdict]]:
+    """Audit bounding in another process. What is yielded waits for the verdict."""
+    with new_pool(1) as pool:
+        yield pool.submit(bounding_audit, seed=seed, rounds=rounds).result
 
 
 def _show_noise(how: _Job, found: NoiseVerdict) -> NoReturn:

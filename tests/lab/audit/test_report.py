@@ -13,7 +13,8 @@ import pytest
 
 from penstock.lab.audit import report
 from penstock.lab.audit.attack import OutputEvent
-from penstock.lab.audit.engine import Verdict
+from penstock.lab.audit.bounding.verdict import BoundingVerdict, BoundingViolation
+from penstock.lab.audit.engine import TaskFailure, Verdict
 from penstock.lab.audit.model import Look, Pair
 
 from tests.browser import check_page, needs_chromium, open_browser
@@ -114,6 +115,64 @@ def test_the_closing_sentence_names_who_is_not_as_it_should_be() -> None:
     assert "CONVICTED, though registered for use: ba." in said
     assert "NOT convicted: missed." in said
     assert "were acquitted" not in said
+
+
+REFUSED = TaskFailure("refused", "unit 2: spending epsilon=1 would bring units 1..2 to 3.")
+
+
+def test_a_refusal_and_a_crash_are_verdicts() -> None:
+    refused, crashed = (
+        verdict(lower_bound=0.0, half=0, failure=failure)
+        for failure in (REFUSED, TaskFailure.of(RuntimeError("no")))
+    )
+    assert report.sentence(refused).startswith("refused: unit 2: spending epsilon=1 would bring")
+    assert report.sentence(crashed) == "crashed: RuntimeError: no"
+    for made in (refused, crashed):
+        assert (made.exit_code, report.tone(made)) == (3, "unknown")
+        assert not report.as_it_should_be(made)
+        assert "could not be judged" in report.meaning(made)
+        assert report.sentence(made) in report.render([made], title="t", command="c")
+        assert made.row()["outcome"] == made.outcome
+    said = report.closing([verdict(), replace(refused, name="ba")], false_alarm=1e-3)
+    assert "Could NOT be judged: ba." in said
+
+
+def test_the_exit_code_of_many_audits() -> None:
+    good = [verdict(), verdict(name="mutant", flawed=True, lower_bound=3.0)]
+    refused = verdict(name="ba", lower_bound=0.0, failure=REFUSED)
+    blamed, missed = verdict(lower_bound=2.5), verdict(flawed=True, lower_bound=1.0)
+    acquitted, crashed = BoundingVerdict("acquitted"), BoundingVerdict("crashed", reason="no")
+    assert report.exit_code(good) == report.exit_code(good, acquitted) == 0
+    assert report.exit_code([*good, refused]) == report.exit_code(good, crashed) == 3
+    assert report.exit_code([*good, refused, blamed]) == report.exit_code([*good, missed]) == 1
+    violation = BoundingViolation("bounded", "by 3", "CSV files", 1)
+    assert report.exit_code(good, BoundingVerdict("convicted", (violation,))) == 1
+
+
+def test_a_flawed_variant_says_which_window_was_claimed_and_which_was_used() -> None:
+    made = verdict(name="mutant", flawed=True, lower_bound=3.0, configuration={"window": "1"})
+    said = "window claimed: 2 units, window that the code uses: 1 unit"
+    assert report.windows(made) == said
+    assert said.capitalize() in report.render([made], title="t", command="c")
+    assert (made.row()["window"], made.row()["used_window"]) == (2, 1)
+    assert report.tone(made) == "neutral"
+
+
+def test_a_pass_says_what_was_tried_and_the_weakest_spot() -> None:
+    made = verdict(pairs=9)
+    page = report.render([made], title="t", command="c")
+    for text in (*report.tried(made), report.weakest(made)):
+        assert text in page.replace("&#39;", "'")
+    assert report.tried(made)[-1].startswith("Timing is out of scope")
+    assert "9 pairs of streams" in report.tried(made)[0]
+    assert report.weakest(made).startswith("Nearest to the promise: 92.0 % of ε, by sampling")
+    bounding = BoundingVerdict("acquitted", rounds=30, sources={"CSV files": 30})
+    said = report.tried_by_all([made, verdict()], bounding)
+    assert "10 pairs of streams" in said
+    assert "30 bounding rounds" in said
+    assert "Timing is out of scope" in said
+    assert "weakest spot: uniform" in report.weakest_of_all([made])
+    assert "Bounding" in report.render([made], title="t", command="c", bounding=bounding)
 
 
 def test_neighbouring_keys_that_are_alike_share_a_column() -> None:
@@ -292,7 +351,7 @@ def test_the_page_keeps_the_rules_of_all_pages(page: Path, tmp_path: Path) -> No
 
 
 @needs_chromium
-def test_convicted_is_red_and_acquitted_green_and_both_are_said(page: Path, tmp_path: Path) -> None:
+def test_no_conviction_is_green_and_an_expected_one_is_neutral(page: Path, tmp_path: Path) -> None:
     with open_browser(tmp_path / "profile") as browser:
         for dark in (False, True):
             browser.open(page, dark=dark)
@@ -302,13 +361,16 @@ def test_convicted_is_red_and_acquitted_green_and_both_are_said(page: Path, tmp_
             )
             assert [text for text, _ in found] == [
                 "✓ acquitted",
-                "✗ convicted",
-                "✗ convicted",
+                "• convicted, as it should be",
+                "✗ convicted, WRONG",
                 "✓ acquitted",
             ]
             for text, colour in found:
                 red, green, _ = map(int, re.findall(r"\d+", colour))
-                assert (red > 1.5 * green) if "convicted" in text else (green > 1.5 * red), colour
+                if "as it should be" in text:
+                    assert max(red, green) < 1.5 * min(red, green), colour
+                else:
+                    assert (red > 1.5 * green) if "convicted" in text else (green > 1.5 * red)
 
 
 @needs_chromium

@@ -170,14 +170,14 @@ class _Round:
         if self._failed(with_person, neighbour, case.setting):
             return
         fewer = case.with_fewer_others(self.rng)
-        among_fewer = self._counted(fewer)
+        among_fewer, alone = self._counted(fewer), self._counted(fewer.without_person())
         best = False
         for place, view in enumerate(case.setting.views):
             events = placed(case, view)
             here, there = with_person.counts[place], neighbour.counts[place]
             broken = [
                 *self._compared(case.setting, place, view, events, here, there),
-                *self._own_events(place, view, fewer, among_fewer, _less(here, there)),
+                *self._own_events(place, view, among_fewer, alone, _less(here, there)),
                 *self._same(place, view, "arrival", here, again, "other order, batches, restarts"),
                 *self._by_the_rule(case, place, view, events, here),
                 *self._by_the_rule(without, place, view, None, there),
@@ -254,17 +254,16 @@ class _Round:
         self,
         place: int,
         view: ViewSetting,
-        fewer: Case,
         among_fewer: CountedStream,
+        alone: CountedStream,
         change: dict[int, tuple[int, ...]],
     ) -> Iterator[BoundingViolation]:
         """The person changes the same counts among fewer people."""
-        if among_fewer.failure:
-            text = f"with fewer people: {among_fewer.failure}"
+        if among_fewer.failure or alone.failure:
+            text = f"with fewer people: {among_fewer.failure or alone.failure}"
             yield self._violation("failure", text, place, view, [])
             return
-        alone = naive_counts(fewer.without_person(), view)
-        other = _less(among_fewer.counts[place], alone)
+        other = _less(among_fewer.counts[place], alone.counts[place])
         units = [unit for unit in sorted(change) if change[unit] != other.get(unit)]
         if units:
             text = f"units {units} of view {place + 1}: the person changes other counts when half "

@@ -157,7 +157,7 @@ def broken(verdict):
 def test_a_broken_bounding_is_convicted(monkeypatch, cls):
     families = {SixteenBits: ["far apart"], ByPrefix: ["same beginning", "same hash"]}
     monkeypatch.setattr(counting, "Bounding", cls)
-    verdict = judged(monkeypatch, rounds=40, families=families.get(cls, ()))
+    verdict = judged(monkeypatch, rounds=40, families=families.get(cls, ()), most=20)
     assert (verdict.outcome, verdict.exit_code) == ("convicted", 1)
     assert BOUNDINGS[cls] in broken(verdict), [str(each) for each in verdict.violations]
 
