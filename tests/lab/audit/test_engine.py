@@ -242,3 +242,22 @@ def test_two_audits_keep_their_work_apart(tmp_path: Path) -> None:
     kill_after(3, tmp_path, seed=9)
     other = resolve("uniform 2 1 100")
     assert same(audit(other, seed=9, workers=1, folder=tmp_path), audit(other, seed=9, workers=1))
+
+
+def test_kept_chunks_are_invalid_once_any_file_of_the_package_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audited = subject("uniform", runs=100)
+    names = []
+    for content in ("one", "two"):
+        package = tmp_path / content
+        (package / "core").mkdir(parents=True)
+        (package / "core" / "exact.py").write_text(content)
+        (package / "__pycache__").mkdir()
+        (package / "__pycache__" / "exact.pyc").write_text(content)
+        monkeypatch.setattr(engine, "PACKAGE", package)
+        names.append(engine.kept_path(tmp_path, audited).name)
+    assert names[0] != names[1]
+    (tmp_path / "two" / "__pycache__" / "exact.pyc").write_text("compiled anew")
+    engine.source_digest.cache_clear()
+    assert engine.kept_path(tmp_path, audited).name == names[1]

@@ -22,9 +22,9 @@ from penstock.lab.audit.bounding.counting_run import CountedStream, counted
 from penstock.lab.audit.bounding.feeds import FEEDS, FeedKind
 from penstock.lab.audit.bounding.naive_counts import Counts, PlacedEvent, naive_counts, placed
 from penstock.lab.audit.bounding.streams import (
-    Case,
+    EventCase,
     Random,
-    Setting,
+    StreamSetting,
     ViewSetting,
     make_case,
     make_large_case,
@@ -137,7 +137,7 @@ class _Findings:
             seed,
         )
 
-    def note(self, case: Case, name: str) -> None:
+    def note(self, case: EventCase, name: str) -> None:
         """Note what is tried."""
         setting = case.setting
         self.rounds += 1
@@ -161,7 +161,7 @@ class _Round:
     found: _Findings
     _runs: int = 0
 
-    def judge(self, case: Case) -> None:
+    def judge(self, case: EventCase) -> None:
         """Count the streams in several ways, and compare."""
         self.found.note(case, self.name)
         without = case.without_person()
@@ -188,7 +188,7 @@ class _Round:
             )
         self.found.reached += best
 
-    def _counted(self, case: Case, *, restarts: bool = False) -> CountedStream:
+    def _counted(self, case: EventCase, *, restarts: bool = False) -> CountedStream:
         self._runs += 1
         folder = self.folder / f"{self.number}-{self._runs}"
         folder.mkdir()
@@ -199,7 +199,7 @@ class _Round:
         self.found.restarts += result.restarts
         return result
 
-    def _failed(self, one: CountedStream, other: CountedStream, setting: Setting) -> bool:
+    def _failed(self, one: CountedStream, other: CountedStream, setting: StreamSetting) -> bool:
         """Whether nothing can be compared. A failure that depends on the person is a violation."""
         if one.failure != other.failure:
             text = f"with the person: {one.failure or 'none'}; without: {other.failure or 'none'}"
@@ -222,7 +222,7 @@ class _Round:
 
     def _compared(
         self,
-        setting: Setting,
+        setting: StreamSetting,
         place: int,
         view: ViewSetting,
         events: list[PlacedEvent],
@@ -290,7 +290,7 @@ class _Round:
 
     def _by_the_rule(
         self,
-        case: Case,
+        case: EventCase,
         place: int,
         view: ViewSetting,
         events: list[PlacedEvent] | None,

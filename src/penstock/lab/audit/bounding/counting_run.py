@@ -19,7 +19,14 @@ from penstock.core.calendar import Calendar
 from penstock.core.errors import PenstockError
 from penstock.lab.audit.bounding.feeds import EventFeed, FeedMaker
 from penstock.lab.audit.bounding.naive_counts import Counts
-from penstock.lab.audit.bounding.streams import ORIGIN, Case, Random, Setting, Step, ViewSetting
+from penstock.lab.audit.bounding.streams import (
+    ORIGIN,
+    EventCase,
+    Random,
+    StreamSetting,
+    ClockStep,
+    ViewSetting,
+)
 from penstock.private import counting as shipped
 from penstock.private.counting import Counting
 from penstock.private.sources.base import Batch, Position
@@ -46,13 +53,13 @@ class CountedStream:
 
 
 def counted(
-    case: Case, maker: FeedMaker, folder: Path, rng: Random, *, restarts: bool = False
+    case: EventCase, maker: FeedMaker, folder: Path, rng: Random, *, restarts: bool = False
 ) -> CountedStream:
     """Count a stream with the shipped classes.
 
     Parameters
     ----------
-    case : Case
+    case : EventCase
         The stream and how it is counted.
     maker : callable
         Makes the source.
@@ -80,7 +87,7 @@ def counted(
 
 
 @contextmanager
-def _limits(setting: Setting) -> Iterator[None]:
+def _limits(setting: StreamSetting) -> Iterator[None]:
     """Use whole units or plain loops where the setting says so; shipped limits afterwards."""
     changed: Any = shipped
     bounding, most = changed.Bounding, changed.MAX_SINGLE_EVENTS
@@ -107,7 +114,7 @@ class _Stored:
 class _CountingRun:
     """All views of one stream."""
 
-    setting: Setting
+    setting: StreamSetting
     feed: EventFeed
     rng: Random
     _: Any = field(default=None, repr=False)
@@ -127,7 +134,7 @@ class _CountingRun:
 
     # -- live --------------------------------------------------------------------------------------
 
-    def follow(self, steps: tuple[Step, ...]) -> None:
+    def follow(self, steps: tuple[ClockStep, ...]) -> None:
         """Count a stream that goes on, step by step."""
         for step in steps:
             self.feed.put(step.rows)
@@ -156,7 +163,7 @@ class _CountingRun:
 
     # -- finite ------------------------------------------------------------------------------------
 
-    def replay(self, step: Step) -> None:
+    def replay(self, step: ClockStep) -> None:
         """Count an input that has an end."""
         self.feed.put(step.rows)
         while not self._read_finite(step.now):

@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from penstock.lab.audit.bounding.streams import Random, Row, Setting, whole_number
+from penstock.lab.audit.bounding.streams import Random, WrittenRow, StreamSetting, whole_number
 from penstock.private.sources import mqtt
 from penstock.private.sources.arrow_file import ArrowFileFormat
 from penstock.private.sources.avro import AvroMessages
@@ -56,7 +56,7 @@ class EventFeed(Protocol):
     """Whether batches are stored at once, as somebody waits for an answer."""
 
     @abstractmethod
-    def put(self, rows: Sequence[Row]) -> None:
+    def put(self, rows: Sequence[WrittenRow]) -> None:
         """Write these rows, after all others."""
 
     @abstractmethod
@@ -72,11 +72,11 @@ class EventFeed(Protocol):
         """Make the source anew, with the parts that were stored."""
 
 
-FeedMaker: TypeAlias = Callable[[Setting, Path, Random], EventFeed]
+FeedMaker: TypeAlias = Callable[[StreamSetting, Path, Random], EventFeed]
 
 
 @lru_cache(maxsize=8)
-def intake_of(setting: Setting) -> Intake:
+def intake_of(setting: StreamSetting) -> Intake:
     """The shipped intake of a setting."""
     columns = Columns(
         "time",
@@ -95,11 +95,11 @@ def intake_of(setting: Setting) -> Intake:
 class _Writer:
     """Writes rows in the ways that one setting allows."""
 
-    def __init__(self, setting: Setting, rng: Random) -> None:
+    def __init__(self, setting: StreamSetting, rng: Random) -> None:
         self._setting = setting
         self._rng = rng
 
-    def time(self, row: Row) -> str:
+    def time(self, row: WrittenRow) -> str:
         """The time as text."""
         if isinstance(row.time, str):
             return row.time
@@ -109,17 +109,17 @@ class _Writer:
             return f"{np.datetime64(row.time + 7_200_000_000, 'us')}+02:00"
         return f"{np.datetime64(row.time, 'us')}Z"
 
-    def lines(self, rows: Sequence[Row], write: Callable[[Row], bytes]) -> bytes:
+    def lines(self, rows: Sequence[WrittenRow], write: Callable[[WrittenRow], bytes]) -> bytes:
         """Rows as lines; broken ones as they are."""
         return b"".join((row.broken or write(row).rstrip(b"\r\n")) + b"\n" for row in rows)
 
-    def csv(self, row: Row) -> bytes:
+    def csv(self, row: WrittenRow) -> bytes:
         text = io.StringIO()
         person = "" if row.person is None else str(row.person)
         csv.writer(text, lineterminator="\n").writerow([self.time(row), row.key or "", person])
         return text.getvalue().encode()
 
-    def object(self, row: Row) -> bytes:
+    def object(self, row: WrittenRow) -> bytes:
         """The row as a JSON object. A whole number may be written as a text, and the reverse."""
         time: str | int = self.time(row)
         if self._setting.clock != "iso" and not isinstance(row.time, str):
@@ -134,7 +134,7 @@ class _Writer:
             ensure_ascii=False,
         ).encode()
 
-    def table(self, rows: Sequence[Row]) -> Any:
+    def table(self, rows: Sequence[WrittenRow]) -> Any:
         """The rows as an Arrow table. A time that is none is missing."""
         pa = arrow()
         good = [row for row in rows if not row.broken]
@@ -155,7 +155,7 @@ class _Writer:
             key = key.dictionary_encode()
         return pa.table({"person": self._people(good), "time": time, "key": key})
 
-    def _people(self, rows: Sequence[Row]) -> Any:
+    def _people(self, rows: Sequence[WrittenRow]) -> Any:
         pa = arrow()
         people = [None if row.person is None else str(row.person) for row in rows]
         whole = all(each is None or whole_number(each) for each in people)
@@ -165,7 +165,7 @@ class _Writer:
         column = pa.array(people, pa.large_string() if kind == 2 else pa.string())
         return column.dictionary_encode() if kind == 3 else column
 
-    def stream(self, rows: Sequence[Row]) -> bytes:
+    def stream(self, rows: Sequence[WrittenRow]) -> bytes:
         """The rows as an Arrow stream."""
         pa = arrow()
         table = self.table(rows)
@@ -175,7 +175,7 @@ class _Writer:
             writer.write_table(table, max_chunksize=int(self._rng.integers(least, least + 8)))
         return bytes(sink.getvalue())
 
-    def record(self, row: Row) -> bytes:
+    def record(self, row: WrittenRow) -> bytes:
         """The row as an Avro record of `avro_schema`."""
         person = None if row.person is None else str(row.person)
         time, key = self.time(row), row.key or "no key"
@@ -189,7 +189,7 @@ class _Writer:
         return b"".join(parts)
 
 
-def avro_schema(setting: Setting) -> dict[str, Any]:
+def avro_schema(setting: StreamSetting) -> dict[str, Any]:
     """The schema of Avro messages."""
     return {
         "type": "record",
@@ -224,7 +224,7 @@ class _FileFeed(EventFeed):
 
     answers = False
 
-    def __init__(self, setting: Setting, folder: Path, rng: Random, *, ending: str) -> None:
+    def __init__(self, setting: StreamSetting, folder: Path, rng: Random, *, ending: str) -> None:
         self._setting = setting
         self._folder = folder
         self._rng = rng
@@ -255,7 +255,7 @@ class _FileFeed(EventFeed):
     def batches(self, after: Position | None) -> Iterator[Batch]:
         return self._source.batches(after)
 
-    def put(self, rows: Sequence[Row]) -> None:
+    def put(self, rows: Sequence[WrittenRow]) -> None:
         if self._setting.finite:
             for part in np.array_split(np.arange(len(rows)), int(self._rng.integers(1, 4))):
                 self._write([rows[place] for place in part])
@@ -264,7 +264,7 @@ class _FileFeed(EventFeed):
         else:
             self._write(rows)
 
-    def _write(self, rows: Sequence[Row]) -> None:
+    def _write(self, rows: Sequence[WrittenRow]) -> None:
         self._files += 1
         path = self._folder / f"{self._files:04}.{self._ending}"
         if self._lined:
@@ -278,7 +278,7 @@ class _FileFeed(EventFeed):
         else:
             arrow("pyarrow.feather").write_feather(table, path, chunksize=size)
 
-    def _append(self, rows: Sequence[Row]) -> None:
+    def _append(self, rows: Sequence[WrittenRow]) -> None:
         path = self._folder / f"{self._files:04}.{self._ending}"
         write = self._writer.csv if self._ending == "csv" else self._writer.object
         with path.open("ab") as file:
@@ -286,7 +286,7 @@ class _FileFeed(EventFeed):
 
 
 def _files(ending: str) -> FeedMaker:
-    def make(setting: Setting, folder: Path, rng: Random) -> EventFeed:
+    def make(setting: StreamSetting, folder: Path, rng: Random) -> EventFeed:
         return _FileFeed(setting, folder, rng, ending=ending)
 
     return make
@@ -300,13 +300,13 @@ class _FrameFeed(EventFeed):
 
     answers = False
 
-    def __init__(self, setting: Setting, folder: Path, rng: Random) -> None:
+    def __init__(self, setting: StreamSetting, folder: Path, rng: Random) -> None:
         self._setting = setting
         self._rng = rng
         self._writer = _Writer(setting, rng)
         self._table: Any = None
 
-    def put(self, rows: Sequence[Row]) -> None:
+    def put(self, rows: Sequence[WrittenRow]) -> None:
         table = self._writer.table(rows)
         frame = table
         kind = int(self._rng.integers(0, 3))
@@ -337,7 +337,7 @@ class _Puts(EventFeed):
 
     answers = False
 
-    def __init__(self, setting: Setting, folder: Path, rng: Random) -> None:
+    def __init__(self, setting: StreamSetting, folder: Path, rng: Random) -> None:
         self._setting = setting
         self._rng = rng
         self._intake = intake_of(setting)
@@ -347,7 +347,7 @@ class _Puts(EventFeed):
     def restart(self, parts: Mapping[str, bytes]) -> None:
         return
 
-    def put(self, rows: Sequence[Row]) -> None:
+    def put(self, rows: Sequence[WrittenRow]) -> None:
         self._contents.append(self._written(rows))
 
     def batches(self, after: Position | None) -> Iterator[Batch]:
@@ -362,7 +362,7 @@ class _Puts(EventFeed):
                 yield replace(waiting, position={"puts": place})
 
     @abstractmethod
-    def _written(self, rows: Sequence[Row]) -> list[bytes]:
+    def _written(self, rows: Sequence[WrittenRow]) -> list[bytes]:
         """The rows as bytes: one stream, or one message after the other."""
 
     @abstractmethod
@@ -375,7 +375,7 @@ class _StdinFeed(_Puts):
 
     lined_csv = True
 
-    def _written(self, rows: Sequence[Row]) -> list[bytes]:
+    def _written(self, rows: Sequence[WrittenRow]) -> list[bytes]:
         write = self._writer.csv if self.lined_csv else self._writer.object
         head = b"time,key,person\n" if self.lined_csv else b""
         return [head + self._writer.lines(rows, write)]
@@ -397,7 +397,7 @@ class _StdinJsonFeed(_StdinFeed):
 class _KafkaFeed(_Puts):
     """Messages of a Kafka topic, as objects, through the decoder."""
 
-    def _written(self, rows: Sequence[Row]) -> list[bytes]:
+    def _written(self, rows: Sequence[WrittenRow]) -> list[bytes]:
         return [row.broken or self._writer.object(row) for row in rows]
 
     def _format(self) -> MessageFormat:
@@ -414,7 +414,7 @@ class _KafkaFeed(_Puts):
 class _AvroFeed(_KafkaFeed):
     """Messages of a Kafka topic, as Avro records, through the decoder."""
 
-    def _written(self, rows: Sequence[Row]) -> list[bytes]:
+    def _written(self, rows: Sequence[WrittenRow]) -> list[bytes]:
         return [self._writer.record(row) for row in rows if not row.broken and row.key is not None]
 
     def _format(self) -> MessageFormat:
@@ -424,7 +424,7 @@ class _AvroFeed(_KafkaFeed):
 class _MqttFeed(_Puts):
     """Payloads of MQTT messages, through the decoder: an object, an array, or lines."""
 
-    def _written(self, rows: Sequence[Row]) -> list[bytes]:
+    def _written(self, rows: Sequence[WrittenRow]) -> list[bytes]:
         payloads: list[bytes] = []
         for start in range(0, len(rows), 3):
             some = rows[start : start + 3]
@@ -463,7 +463,7 @@ class _HttpFeed(EventFeed):
 
     answers = True
 
-    def __init__(self, setting: Setting, folder: Path, rng: Random) -> None:
+    def __init__(self, setting: StreamSetting, folder: Path, rng: Random) -> None:
         self._setting = setting
         self._rng = rng
         self._writer = _Writer(setting, rng)
@@ -493,7 +493,7 @@ class _HttpFeed(EventFeed):
         for place in unanswered:
             self._send(place)
 
-    def put(self, rows: Sequence[Row]) -> None:
+    def put(self, rows: Sequence[WrittenRow]) -> None:
         size = max(2, self._setting.batch)
         for start in range(0, len(rows), size):
             self._sent.append(self._body(rows[start : start + size]))
@@ -501,7 +501,7 @@ class _HttpFeed(EventFeed):
             if self._rng.random() < 0.3:
                 self._send(int(self._rng.integers(0, len(self._sent))))
 
-    def _body(self, rows: Sequence[Row]) -> Body:
+    def _body(self, rows: Sequence[WrittenRow]) -> Body:
         good = [row for row in rows if not row.broken]
         media = (NDJSON, JSON, STREAM)[int(self._rng.integers(0, 3))]
         if media == NDJSON:

@@ -10,7 +10,13 @@ from collections import defaultdict
 from typing import NamedTuple, TypeAlias
 
 from penstock.core.calendar import SECOND
-from penstock.lab.audit.bounding.streams import Case, Row, Setting, ViewSetting, whole_number
+from penstock.lab.audit.bounding.streams import (
+    EventCase,
+    WrittenRow,
+    StreamSetting,
+    ViewSetting,
+    whole_number,
+)
 
 Counts: TypeAlias = dict[int, tuple[int, ...]]
 """The counts of each closed unit of a view, by key."""
@@ -26,7 +32,7 @@ class PlacedEvent(NamedTuple):
     mine: bool
 
 
-def placed(case: Case, view: ViewSetting) -> list[PlacedEvent]:
+def placed(case: EventCase, view: ViewSetting) -> list[PlacedEvent]:
     """All rows that are events of a unit of a view. The unit may still be open at the end."""
     events = []
     before = 0  # the clock at the last look; units were closed by it
@@ -40,7 +46,7 @@ def placed(case: Case, view: ViewSetting) -> list[PlacedEvent]:
 
 
 def _placed(
-    row: Row, setting: Setting, view: ViewSetting, now: int, before: int
+    row: WrittenRow, setting: StreamSetting, view: ViewSetting, now: int, before: int
 ) -> PlacedEvent | None:
     if row.broken or isinstance(row.time, str) or row.key is None:
         return None
@@ -61,12 +67,14 @@ def _placed(
     return PlacedEvent(unit, person, row.time, setting.keys.index(key), row.mine)
 
 
-def naive_counts(case: Case, view: ViewSetting, events: list[PlacedEvent] | None = None) -> Counts:
+def naive_counts(
+    case: EventCase, view: ViewSetting, events: list[PlacedEvent] | None = None
+) -> Counts:
     """The counts of every unit that closes, by the documented rule.
 
     Parameters
     ----------
-    case : Case
+    case : EventCase
         The stream and how it is counted.
     view : ViewSetting
         The view.

@@ -41,7 +41,7 @@ Written: TypeAlias = str | int | None
 Random: TypeAlias = np.random.Generator
 
 
-class Row(NamedTuple):
+class WrittenRow(NamedTuple):
     """An event as it is written, or a line that is none."""
 
     time: int | str
@@ -54,11 +54,11 @@ class Row(NamedTuple):
     """A line that cannot be read, instead of an event."""
 
 
-class Step(NamedTuple):
+class ClockStep(NamedTuple):
     """Events that come between two looks at the clock."""
 
     now: int
-    rows: tuple[Row, ...]
+    rows: tuple[WrittenRow, ...]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class ViewSetting:
 
 
 @dataclass(frozen=True)
-class Setting:
+class StreamSetting:
     """How the streams of a round are counted."""
 
     views: tuple[ViewSetting, ...]
@@ -139,22 +139,22 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Case:
+class EventCase:
     """A setting and the events that come, with those of the person."""
 
-    setting: Setting
-    steps: tuple[Step, ...]
+    setting: StreamSetting
+    steps: tuple[ClockStep, ...]
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[WrittenRow]:
         """All rows, in the order in which they come."""
         return [row for step in self.steps for row in step.rows]
 
-    def without_person(self) -> Case:
+    def without_person(self) -> EventCase:
         """The neighbour: the same events without those of the person."""
         return self._only(lambda row: not row.mine)
 
-    def with_fewer_others(self, rng: Random) -> Case:
+    def with_fewer_others(self, rng: Random) -> EventCase:
         """The person's events among other people's events of which half are gone."""
         gone = {
             place
@@ -169,20 +169,20 @@ class Case:
                 place += 1
                 if place not in gone:
                     kept.append(row)
-            steps.append(Step(step.now, tuple(kept)))
+            steps.append(ClockStep(step.now, tuple(kept)))
         return replace(self, steps=tuple(steps))
 
-    def in_another_order(self, rng: Random) -> Case:
+    def in_another_order(self, rng: Random) -> EventCase:
         """The same events at the same time of the clock, in another order and other batches."""
         batch = int(rng.choice([1, 2, 5, 1_000])) if self.setting.batch < 1_000 else 4_096
         steps = tuple(
-            Step(step.now, tuple(step.rows[at] for at in rng.permutation(len(step.rows))))
+            ClockStep(step.now, tuple(step.rows[at] for at in rng.permutation(len(step.rows))))
             for step in self.steps
         )
-        return Case(replace(self.setting, batch=batch), steps)
+        return EventCase(replace(self.setting, batch=batch), steps)
 
-    def _only(self, wanted: Any) -> Case:
-        steps = tuple(Step(step.now, tuple(filter(wanted, step.rows))) for step in self.steps)
+    def _only(self, wanted: Any) -> EventCase:
+        steps = tuple(ClockStep(step.now, tuple(filter(wanted, step.rows))) for step in self.steps)
         return replace(self, steps=steps)
 
 
@@ -253,7 +253,7 @@ BROKEN = (b"", b'"', b'{"time": ', b"a,b,c,d,e,f", b"\xff\xfe", b"[1, 2", b"}{")
 """Lines that are no events. An empty one is only left out."""
 
 
-def make_case(rng: Random, *, finite: bool) -> Case:
+def make_case(rng: Random, *, finite: bool) -> EventCase:
     """A stream with one person in a window, and how it is counted.
 
     Parameters
@@ -275,15 +275,15 @@ def make_case(rng: Random, *, finite: bool) -> Case:
     first = int(rng.integers(1, setting.units - setting.window + 1))
     rows = [*_mine(rng, setting, ids, first), *_others(rng, setting, ids)]
     rows = [rows[place] for place in rng.permutation(len(rows))]
-    return Case(setting, _arrivals(rng, setting, rows))
+    return EventCase(setting, _arrivals(rng, setting, rows))
 
 
-def make_large_case(rng: Random, *, finite: bool) -> Case:
+def make_large_case(rng: Random, *, finite: bool) -> EventCase:
     """A stream with so many persons in a unit that ids are looked up, then not, then again."""
     contribution = int(rng.choice([1, 2]))
     view = ViewSetting("1h", "UTC", 3_600, contribution)
     text = rng.random() < 0.3
-    setting = Setting(
+    setting = StreamSetting(
         views=(view,),
         keys=tuple(f"k{place}" for place in range(int(rng.choice([3, 300])))),
         other=None,
@@ -308,26 +308,26 @@ def make_large_case(rng: Random, *, finite: bool) -> Case:
     times = low + rng.integers(0, 3_600 * SECOND, len(people))
     keys = rng.integers(0, len(setting.keys), len(people))
     rows = [
-        Row(int(when), setting.keys[key], int(who))
+        WrittenRow(int(when), setting.keys[key], int(who))
         for when, key, who in zip(times, keys, people, strict=True)
         if who != me
     ]
     mine = [
-        Row(int(view.boundaries[unit] + rng.integers(0, 3_600 * SECOND)), key, me, mine=True)
+        WrittenRow(int(view.boundaries[unit] + rng.integers(0, 3_600 * SECOND)), key, me, mine=True)
         for unit in (1, 1, 1, 2, 2)
         for key in rng.choice(setting.keys, contribution + 1)
     ]
     places = sorted(rng.integers(0, len(rows), len(mine)).tolist(), reverse=True)
     for place, row in zip(places, mine, strict=True):
         rows.insert(place, row)
-    rows += [Row(int(view.boundaries[unit]), setting.keys[0], 17) for unit in (0, 3)]
+    rows += [WrittenRow(int(view.boundaries[unit]), setting.keys[0], 17) for unit in (0, 3)]
     end = view.boundaries[setting.units]
     if finite:
-        return Case(setting, (Step(end, tuple(rows)),))
-    return Case(setting, (Step(view.boundaries[1], tuple(rows)), Step(end, ())))
+        return EventCase(setting, (ClockStep(end, tuple(rows)),))
+    return EventCase(setting, (ClockStep(view.boundaries[1], tuple(rows)), ClockStep(end, ())))
 
 
-def _setting(rng: Random, *, finite: bool) -> Setting:
+def _setting(rng: Random, *, finite: bool) -> StreamSetting:
     first = int(rng.integers(0, len(CALENDARS)))
     second = min(first + int(rng.integers(0, 2)), len(CALENDARS) - 1)
     views = [
@@ -340,7 +340,7 @@ def _setting(rng: Random, *, finite: bool) -> Setting:
     clocks: tuple[Clock, ...] = ("iso", "seconds", "milliseconds", "microseconds")
     lateness = int(rng.choice([0, 0, 30, 5_400]))
     late: Late = "current" if rng.random() < 0.4 else "drop"
-    return Setting(
+    return StreamSetting(
         views=tuple(views),
         keys=keys,
         other=str(rng.choice(keys)) if rng.random() < 0.4 else None,
@@ -360,7 +360,7 @@ def _setting(rng: Random, *, finite: bool) -> Setting:
     )
 
 
-def _moments(rng: Random, setting: Setting, unit: int) -> Iterator[int]:
+def _moments(rng: Random, setting: StreamSetting, unit: int) -> Iterator[int]:
     """Times in a unit of the first view: its edges, within it, and the last one again."""
     edges = setting.views[0].boundaries
     low, high, grain = edges[unit - 1], edges[unit], setting.grain
@@ -376,12 +376,12 @@ def _moments(rng: Random, setting: Setting, unit: int) -> Iterator[int]:
         yield last
 
 
-def _mine(rng: Random, setting: Setting, ids: Ids, first: int) -> list[Row]:
+def _mine(rng: Random, setting: StreamSetting, ids: Ids, first: int) -> list[WrittenRow]:
     """The person's events: more than count, in some or all units of the window."""
     most = max(view.contribution for view in setting.views)
     forms = list(ids.mine)
     moves, goes = rng.random() < 0.6, rng.random() < 0.4
-    rows: list[Row] = []
+    rows: list[WrittenRow] = []
     key = str(rng.choice(setting.keys))
     for unit in range(first, first + setting.window):
         if goes and rng.random() < 0.5:
@@ -391,33 +391,39 @@ def _mine(rng: Random, setting: Setting, ids: Ids, first: int) -> list[Row]:
             if moves:
                 key = str(rng.choice(setting.keys))
             form = forms[int(rng.integers(0, len(forms)))]
-            rows.append(Row(next(moments), key, form, mine=True))
+            rows.append(WrittenRow(next(moments), key, form, mine=True))
             if rng.random() < 0.2:
                 rows.append(rows[-1])
             if rng.random() < 0.1:
-                rows.append(Row(rows[-1].time, "nowhere", form, mine=True))
+                rows.append(WrittenRow(rows[-1].time, "nowhere", form, mine=True))
     edges = setting.views[0].boundaries
     strange = [
-        Row(edges[0] - setting.grain, key, forms[0], mine=True),
-        Row(edges[-1] + setting.grain, key, forms[0], mine=True),
-        Row("no time", key, forms[0], mine=True),
-        Row(edges[first], None, forms[0], mine=True),
-        *(Row(edges[first - 1], key, forms[0], mine=True, broken=each) for each in BROKEN[1:]),
+        WrittenRow(edges[0] - setting.grain, key, forms[0], mine=True),
+        WrittenRow(edges[-1] + setting.grain, key, forms[0], mine=True),
+        WrittenRow("no time", key, forms[0], mine=True),
+        WrittenRow(edges[first], None, forms[0], mine=True),
+        *(
+            WrittenRow(edges[first - 1], key, forms[0], mine=True, broken=each)
+            for each in BROKEN[1:]
+        ),
     ]
     if setting.missing_person == "drop":
-        strange += [Row(edges[first], key, None, mine=True), Row(edges[first], key, "", mine=True)]
+        strange += [
+            WrittenRow(edges[first], key, None, mine=True),
+            WrittenRow(edges[first], key, "", mine=True),
+        ]
     return rows + [each for each in strange if rng.random() < 0.3]
 
 
-def _others(rng: Random, setting: Setting, ids: Ids) -> list[Row]:
+def _others(rng: Random, setting: StreamSetting, ids: Ids) -> list[WrittenRow]:
     """Other people's events, also of people whose ids look like the person's."""
-    rows: list[Row] = []
+    rows: list[WrittenRow] = []
     known = [*ids.others]
     for _ in range(OTHERS):
         unit = int(rng.integers(1, setting.units + 1))
         moment = next(_moments(rng, setting, unit))
         who = known[int(rng.integers(0, len(known)))]
-        rows.append(Row(moment, str(rng.choice(setting.keys)), who))
+        rows.append(WrittenRow(moment, str(rng.choice(setting.keys)), who))
         if rng.random() < 0.3:
             rows.append(rows[-1])
     nobody = {"drop": 0.05, "each": 0.2, "refuse": 0.005}[setting.missing_person]
@@ -428,13 +434,15 @@ def _others(rng: Random, setting: Setting, ids: Ids) -> list[Row]:
     ]
 
 
-def _arrivals(rng: Random, setting: Setting, rows: Sequence[Row]) -> tuple[Step, ...]:
+def _arrivals(
+    rng: Random, setting: StreamSetting, rows: Sequence[WrittenRow]
+) -> tuple[ClockStep, ...]:
     """When each event comes: in time, late, or from the future."""
     end = _end(setting)
     if setting.finite:
-        return (Step(end, tuple(rows)),)
+        return (ClockStep(end, tuple(rows)),)
     clocks = sorted({*_clocks(rng, setting, end), end})
-    coming: list[list[Row]] = [[] for _ in clocks]
+    coming: list[list[WrittenRow]] = [[] for _ in clocks]
     for row in rows:
         moment = row.time if isinstance(row.time, int) else clocks[0]
         prompt = min(int(np.searchsorted(clocks, moment)), len(clocks) - 1)
@@ -444,10 +452,10 @@ def _arrivals(rng: Random, setting: Setting, rows: Sequence[Row]) -> tuple[Step,
         first = 0 if kind == "any" else prompt
         last = prompt if kind == "prompt" else len(clocks) - 1
         coming[int(rng.integers(first, last + 1))].append(row)
-    return tuple(Step(now, tuple(some)) for now, some in zip(clocks, coming, strict=True))
+    return tuple(ClockStep(now, tuple(some)) for now, some in zip(clocks, coming, strict=True))
 
 
-def _end(setting: Setting) -> int:
+def _end(setting: StreamSetting) -> int:
     """An instant at which every unit that may have events has closed, in every view."""
     last = setting.views[0].boundaries[setting.units]
     return max(
@@ -457,7 +465,7 @@ def _end(setting: Setting) -> int:
     )
 
 
-def _clocks(rng: Random, setting: Setting, end: int) -> Iterator[int]:
+def _clocks(rng: Random, setting: StreamSetting, end: int) -> Iterator[int]:
     """Times of the clock: anywhere, at the edges of units, and when a unit closes."""
     edges = setting.views[0].boundaries[: setting.units + 1]
     for edge in edges:
