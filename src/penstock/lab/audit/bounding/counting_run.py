@@ -21,10 +21,10 @@ from penstock.lab.audit.bounding.feeds import EventFeed, FeedMaker
 from penstock.lab.audit.bounding.naive_counts import Counts
 from penstock.lab.audit.bounding.streams import (
     ORIGIN,
+    ClockStep,
     EventCase,
     Random,
     StreamSetting,
-    ClockStep,
     ViewSetting,
 )
 from penstock.private import counting as shipped

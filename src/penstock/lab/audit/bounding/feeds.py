@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from penstock.lab.audit.bounding.streams import Random, WrittenRow, StreamSetting, whole_number
+from penstock.lab.audit.bounding.streams import Random, StreamSetting, WrittenRow, whole_number
 from penstock.private.sources import mqtt
 from penstock.private.sources.arrow_file import ArrowFileFormat
 from penstock.private.sources.avro import AvroMessages

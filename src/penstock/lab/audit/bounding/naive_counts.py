@@ -12,9 +12,9 @@ from typing import NamedTuple, TypeAlias
 from penstock.core.calendar import SECOND
 from penstock.lab.audit.bounding.streams import (
     EventCase,
-    WrittenRow,
     StreamSetting,
     ViewSetting,
+    WrittenRow,
     whole_number,
 )
 
