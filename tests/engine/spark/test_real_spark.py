@@ -190,6 +190,35 @@ def _read_often(engine):
         engine.publisher.loop.read()
 
 
+@needs_kafka
+@pytest.mark.skipif(
+    "PENSTOCK_TEST_KAFKA_TLS" not in os.environ,
+    reason='needs Kafka with TLS and a login: .ci/services start && eval "$(.ci/services env)"',
+)
+def test_a_login_and_tls_are_those_of_the_pipeline(tmp_path, real_spark):
+    topic = SparkTopic(1)
+    topic.send([(message(("2026-01-01T00:10:00Z", "north", "a")), 0)])
+    source = {
+        **topic.source(),
+        "servers": os.environ["PENSTOCK_TEST_KAFKA_TLS"],
+        "mechanism": "SCRAM-SHA-512",
+        "username_env": "PENSTOCK_TEST_USERNAME",
+        "password_env": "PENSTOCK_TEST_PASSWORD",
+        "authority": os.environ["PENSTOCK_TEST_AUTHORITY"],
+    }
+    content = settings(source, store="there.db", engine=real_spark)
+    engine = Engine(Pipeline.of(content, folder=tmp_path), SparkEngine)
+    engine.open()
+    try:
+        engine.clock.set("2026-01-01T01:12Z")
+        engine.publisher.loop.read()
+        view = engine.publisher.views[0]
+        assert view.counting.ready(view.counting.due(engine.clock.now()))
+        assert view.counting.counts(1).tolist() == [1, 0, 0]
+    finally:
+        engine.close()
+
+
 def test_a_data_frame_is_counted_as_files_are(real_spark):
     from pyspark.sql import SparkSession
 
