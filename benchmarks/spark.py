@@ -41,7 +41,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def fill(folder: Path, events: int) -> None:
-    """Write the events, in order of time but for a minute."""
+    """Write the events, in order of time."""
+    folder.mkdir()
     rng = np.random.default_rng(1)
     each = -(-events // FILES)
     for number in range(FILES):
@@ -68,7 +69,7 @@ def pipeline(folder: Path, store: str, engine: dict[str, Any] | None = None) -> 
         },
         "source": {
             "kind": "parquet",
-            "path": "*.parquet",
+            "path": "taps/*.parquet",
             "time": "ts",
             "key": "station",
             "key_type": "integer",
@@ -146,7 +147,7 @@ def measure(given: argparse.Namespace) -> Iterator[Figure]:
     events, master = given.events, given.master
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        fill(folder, events)
+        fill(folder / "taps", events)
         spark = spark_session(EngineConfig(master=master), folder=folder, kafka=False)
         table = {"master": master}
         stores = iter(range(1_000))
@@ -160,8 +161,8 @@ def measure(given: argparse.Namespace) -> Iterator[Figure]:
 
         ways: dict[str, Callable[[], np.ndarray[Any, Any]]] = {
             "our bounding on Spark": ours,
-            "min(struct(time, key)) in SQL": lambda: by_sql(spark, folder, bounded=True),
-            "plain groupBy": lambda: by_sql(spark, folder, bounded=False),
+            "min(struct(time, key)) in SQL": lambda: by_sql(spark, folder / "taps", bounded=True),
+            "plain groupBy": lambda: by_sql(spark, folder / "taps", bounded=False),
             "penstock run without Spark": here,
         }
         found = {}
