@@ -284,6 +284,7 @@ def attempt(task: Task) -> dict[str, Counts] | TaskFailure:
     except Exception as error:
         return TaskFailure.of(error)
 
+
 LUCKY_FACTOR, LUCKY_BOUND = 1.15, 0.05
 """Other codings than those by sides of counts must be better by so much on the first runs."""
 
