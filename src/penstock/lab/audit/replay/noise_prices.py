@@ -1,8 +1,8 @@
 """Whether each draw is charged its price, and its law is the one that price and sensitivity need.
 
 The loss of a transcript shows too little noise only where the two streams differ by as much as the
-gate believes, and where both answers to a question are likely. The law of a draw shows it always, and so does the
-ledger line of its charge.
+gate believes, and where both answers to a question are likely. The law of a draw shows it always,
+and so does the ledger line of its charge.
 """
 
 from __future__ import annotations

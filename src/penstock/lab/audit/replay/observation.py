@@ -305,7 +305,8 @@ def overheard(into: dict[str, Any]) -> Iterator[None]:
         logging.disable(off)
         into["log records"] = collector.records
         into["warnings"] = [str(each.message) for each in warned]
-        into["printed text"] = (out.getvalue(), err.getvalue(), raw)
+        into["printed text"] = (out.getvalue(), err.getvalue())
+        into["bytes written"] = raw
         into["files"] = {path: _content(path) for path in dict.fromkeys(traces.written)}
         into["traces"] = traces.changes
 
