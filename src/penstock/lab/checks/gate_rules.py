@@ -7,6 +7,7 @@ refused. The check does them itself, on runs that it throws away.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,7 @@ class _Probes:
                 self._counts(),
                 budget=some,
                 label="probe",
-                where=np.array([0, 1, 2, 3]),  # type: ignore[arg-type]
+                where=np.array([0, 1, 2, 3]),
             ),
             MechanismError,
         )
@@ -292,12 +293,7 @@ class _Probes:
             lambda gate: gate.runs.ask("a", total, threshold=1, price=price),
         )
         for exposed in (None, True):
-            yield (
-                "a counter",
-                lambda gate, exposed=exposed: gate.counters.prime(
-                    "a", epsilon=some, sensitivity=1, size=4, exposed=exposed
-                ),
-            )
+            yield "a counter", partial(_prime, epsilon=some, exposed=exposed)
         nodes = Combination((1,), ((0, 0),), (), (0,))
         yield (
             "a window sum",
@@ -394,6 +390,10 @@ class _Probes:
 def _fold(secret: Any, counts: IntArray) -> tuple[Any, IntArray]:
     total = counts if secret is None else secret + counts
     return total, total
+
+
+def _prime(gate: Gate, *, epsilon: Budget, exposed: bool | None) -> None:
+    gate.counters.prime("a", epsilon=epsilon, sensitivity=1, size=4, exposed=exposed)
 
 
 def _foreign() -> Budget:

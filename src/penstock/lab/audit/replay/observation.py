@@ -262,7 +262,7 @@ def _own_streams(out: _HeardText, err: _HeardText, raw: list[tuple[int, bytes]])
         return len(data) if descriptor in (1, 2) else write(descriptor, data)
 
     sys.stdout, sys.stderr = out, err
-    sys.__stdout__, sys.__stderr__ = out, err  # type: ignore[misc]
+    sys.__stdout__, sys.__stderr__ = out, err  # type: ignore[misc, assignment]
     os.write = heard
     try:
         yield
