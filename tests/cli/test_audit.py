@@ -82,9 +82,11 @@ def test_a_verdict_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     replayed, drawn = row.pop("replay"), row.pop("noise")
     assert drawn["outcome"] == "acquitted"
     assert (replayed["outcome"], replayed["loss"], replayed["seed"]) == ("acquitted", 2.0, 1)
-    assert {**row, "seconds": 0, "replay": None, "noise": None} == {
+    assert row["share"] == 1  # the replay reaches the promise
+    assert {**row, "seconds": 0, "share": 0, "replay": None, "noise": None} == {
         **json.loads(json.dumps(expected)),
         "seconds": 0,
+        "share": 0,
     }
 
 

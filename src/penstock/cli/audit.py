@@ -183,15 +183,21 @@ def audit(
         _replay_one(how, name, audited, audited.runs)
     if noise:
         _show_noise(how, noise_audit(audited))
-    sure = CONFIDENCE if confidence is None else confidence
-    if not 0 < sure < 1:
-        raise ConfigurationError(
-            f"confidence must lie between 0 and 1, not {sure}.", parameter="confidence"
-        )
+    sure = _confidence(confidence)
     if exact:
         _audit_one(how, name, audited, exact=exact, confidence=sure)
     else:
         _audit_all_ways(how, name, audited, confidence=sure)
+
+
+def _confidence(given: float | None) -> float:
+    """The confidence that was asked for, or the default."""
+    sure = CONFIDENCE if given is None else given
+    if not 0 < sure < 1:
+        raise ConfigurationError(
+            f"confidence must lie between 0 and 1, not {sure}.", parameter="confidence"
+        )
+    return sure
 
 
 def _audit_all_ways(how: _Job, name: str, audited: Subject, *, confidence: float) -> None:

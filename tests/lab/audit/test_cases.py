@@ -53,7 +53,7 @@ def test_other_configurations_are_neighbours_that_run(name: str) -> None:
         assert (case.claimed, case.window) == (promise.epsilon, promise.window)
         assert case.runs <= RUNS
         seen = case_traces(case, 0, 1, (1,))
-        assert set(seen.errors) == {""}, (case.pair.name, seen.errors)
+        assert set(seen.errors) <= {""}, (case.pair.name, seen.errors)
 
 
 def test_faults_that_need_a_size_can_occur() -> None:

@@ -44,6 +44,7 @@ def test_with_two_tests_on_a_path_fresh_noise_is_enough(monkeypatch: pytest.Monk
         fresh.claimed,
         1,
         fresh.pairs,
+        fresh.parent,
         runs=50_000,
     )
     monkeypatch.setitem(flawed.VARIANTS, "low", low)

@@ -543,7 +543,7 @@ def _worth(way: str, bound: float) -> float:
 
 def _complete(table: dict[str, Counts]) -> None:
     """Count runs that did not show a field, such as a public array, in a cell of their own."""
-    runs = sum(table[ERRORS].values())
+    runs = sum(table.get(ERRORS, {}).values())
     for name, counts in table.items():
         missing = runs - sum(counts.values())
         if missing > 0:
@@ -560,9 +560,10 @@ def _refuse_failures(
             counts
             for place, each in tables.items()
             if place[0] == number
-            for counts in (each[ERRORS],)
+            for counts in (each.get(ERRORS),)
+            if counts is not None
         ]
-        if all(usual not in counts for counts in seen):
+        if seen and all(usual not in counts for counts in seen):
             text = next(iter(seen[0])).removeprefix(f"{ERRORS}: ")
             refused = text.removeprefix(f"{BudgetError.__name__}: ")
             failure = TaskFailure("crashed" if refused == text else "refused", refused)

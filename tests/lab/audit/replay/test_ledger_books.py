@@ -118,7 +118,7 @@ def test_a_free_release_is_found_although_the_loss_is_below_the_promise(
     monkeypatch.setattr(Ledger, "spend", lambda self, amount, label, **how: None)
     found, _ = replayed(mechanism)
     assert found.loss.exact == Fraction(1, 3)
-    assert "0 was charged" in found.violations[0]
+    assert "0 is charged" in found.violations[0]
 
 
 def test_a_scale_below_its_price_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,6 @@ TIDE_FLAWS: tuple[Variant, ...] = (
         3,
         (Pair("a person in every unit", stream([1], [1], [1]), stream([0], [0], [0])),),
         parent=lambda: Tide(epsilon=2, window=3, share_total=0),
-        runs=2_000,
+        runs=4_000,
     ),
 )

@@ -131,12 +131,19 @@ def _objects(name: str, one: Any, other: Any) -> Iterator[str]:
         for key, value in vars(cls).items()
         if type(value).__name__ == "cached_property"
     }
+    if type(one).__module__.startswith(_OWN_FILTERS):
+        cached |= {key for key in (*more, *there) if key.startswith("_")}
     yield from differing(
         f"{name}'s attributes",
         {key: more[key] for key in more if key not in cached},
         {key: there[key] for key in there if key not in cached},
     )
 
+
+_OWN_FILTERS = "penstock.filters."
+"""Classes of our filters keep numbers that follow from their fields in private attributes. These
+are not saved, so a restart computes them again. Classes of others get no such freedom.
+"""
 
 _CACHED = {"domain", "calendar"}
 """Attributes of a release that name public keys and times."""
