@@ -37,7 +37,7 @@ class ObservedUnit:
 
     def differences(self, other: ObservedUnit) -> Iterator[str]:
         """All that is not the same in both, in words."""
-        for name in self.shown.keys() | other.shown.keys():
+        for name in dict.fromkeys((*self.shown, *other.shown)):
             for place in differing(name, self.shown.get(name), other.shown.get(name)):
                 yield f"unit {self.unit}: {place}"
 
