@@ -4,7 +4,7 @@
 
 The topic has two partitions with JSON values of about 100 bytes, on a local broker. Both use one
 client with the same settings; the bare consumer uses its best batch size. They take turns; the best
-of `ROUNDS` counts.
+of `ROUNDS` counts. Ours needs the extra `fast`, and both cores of a machine that is otherwise idle.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from report import Figure, main
 EVENTS = 1_000_000
 PARTITIONS = 2
 KEYS = tuple(f"station{number:03d}" for number in range(500))
-ROUNDS = 3
-SIZES = (1_000, 10_000)
+ROUNDS = 8
+SIZES = (500, 1_000, 10_000)
 
 INTAKE = Intake(columns=Columns("time", "key", person="person", person_type="integer"), domain=KEYS)
 
@@ -97,7 +97,7 @@ def measure() -> Iterator[Figure]:
         read = max(read, ours(source))
     yield Figure("a bare consumer", yardstick, "events/s")
     yield Figure("read, checked and bounded", read, "events/s")
-    yield Figure("of what the bare consumer reads", read / yardstick, "", limit=0.5, at_least=True)
+    yield Figure("of what the bare consumer reads", read / yardstick, "", limit=0.7, at_least=True)
     admin = AdminClient({"bootstrap.servers": server, "log_level": 0})
     admin.delete_topics([topic])[topic].result()
 

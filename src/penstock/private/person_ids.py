@@ -155,14 +155,14 @@ class IntegerIds:
         return out
 
     def _grow(self, persons: int) -> None:
-        """Make room for `persons`, and for as many again."""
+        """Make room for `persons`, and for about as many again."""
         if 2 * persons <= len(self._slots):
             return
         if persons > MAX_PERSONS:
             raise InputError(
                 f"one unit can hold at most {MAX_PERSONS} persons. It cannot continue."
             )
-        size, ids = 1 << (4 * persons - 1).bit_length(), self.known
+        size, ids = 1 << (4 * persons - 5).bit_length(), self.known
         self._slots = np.full(size, -1, np.int32)
         self._known = _grown(self._known, self._size, size // 2, spare=False)
         if self._loops is not None:

@@ -11,11 +11,15 @@ import secrets
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import fastavro
+import pyarrow as pa
+import pyarrow.ipc as ipc
 import pytest
 from confluent_kafka import (
     OFFSET_END,
@@ -30,10 +34,17 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
-from penstock.core.errors import ConfigurationError, InputError, MissingExtraError, StateError
+from penstock.core.errors import (
+    ConfigurationError,
+    InputError,
+    MissingExtraError,
+    StateError,
+    UnreadableRowsError,
+)
 from penstock.engine.dry_run import dry_run
 from penstock.engine.pipeline import Pipeline
 from penstock.private.sources import kafka
+from penstock.private.sources.arrow_messages import ArrowMessages
 from penstock.private.sources.avro import AvroMessages
 from penstock.private.sources.base import Receiver
 from penstock.private.sources.kafka import KafkaSource
@@ -296,6 +307,69 @@ def test_values_in_avro_are_read(opened, header):
     assert source.rejections.for_operator() == {"broken line": 1, "missing value": 2}
 
 
+@needs_kafka
+@pytest.mark.parametrize("bad", [25, 59])
+def test_an_error_comes_with_its_own_batch_and_again_after_it(opened, bad):
+    """The batch with the error is neither skipped nor given, be it the last one or not."""
+    broker, rows = KafkaBroker(), events(60)
+    rows[bad] = (*rows[bad][:2], None)
+    broker.send_rows(rows)
+    columns = replace(INTAKE.columns, missing_person="refuse")
+    source = opened(broker, intake=replace(INTAKE, columns=columns), rows=10)
+    batches = []
+    for _ in range(2):
+        with pytest.raises(UnreadableRowsError) as refused:
+            batches.extend(source.batches(batches[-1].position if batches else None))
+        assert rows_of(batches) == rows[: bad // 10 * 10]
+        assert not any(key in str(refused.value) for key in KEYS)
+
+
+@needs_kafka
+def test_only_batches_that_were_given_count_their_rejected_rows(opened):
+    broker, rows = KafkaBroker(), events(30)
+    broker.send([*map(value, rows[:10]), b"{", *map(value, rows[10:])])
+    source = opened(broker, rows=10)
+    reading = source.batches()
+    first = next(reading)
+    reading.close()
+    assert source.rejections.for_operator() == {}
+    assert rows_of([first, *read(source, first.position)[0]]) == rows
+    assert source.rejections.for_operator() == {"broken line": 1}
+
+
+@needs_kafka
+def test_closing_amid_a_batch_leaves_no_thread_and_loses_nothing(opened):
+    broker, rows = KafkaBroker(), events(60)
+    broker.send_rows(rows)
+    before = set(threading.enumerate())
+    source = opened(broker, rows=20)
+    first = next(source.batches())
+    assert set(threading.enumerate()) > before
+    source.close()
+    assert set(threading.enumerate()) <= before
+    assert rows_of([first, *read(source, first.position)[0]]) == rows
+
+
+@needs_kafka
+def test_values_in_arrow_are_read(opened):
+    broker, rows = KafkaBroker(), events(60)
+
+    def written(some):
+        time, key, person = zip(*some, strict=True)
+        out = io.BytesIO()
+        table = pa.table({"time": pa.array(time, pa.timestamp("us", "UTC")), "key": key})
+        table = table.append_column("person", pa.array(person, pa.int64()))
+        with ipc.new_stream(out, table.schema) as stream:
+            stream.write_table(table)
+        return out.getvalue()
+
+    parts = [written(rows[start : start + 20]) for start in range(0, 60, 20)]
+    broker.send([parts[0], b"ARROW1", None, *parts[1:]])
+    source = opened(broker, format=ArrowMessages(), rows=2)
+    assert rows_of(read(source)[0]) == rows
+    assert source.rejections.for_operator() == {"broken line": 1, "missing value": 1}
+
+
 def test_a_schema_without_a_column_is_refused_at_once():
     schema = {"type": "record", "name": "Tap", "fields": [{"name": "time", "type": "long"}]}
     with pytest.raises(ConfigurationError, match="no field 'key'"):
@@ -304,7 +378,6 @@ def test_a_schema_without_a_column_is_refused_at_once():
 
 @needs_kafka
 def test_a_large_batch_is_read_in_pieces(opened, monkeypatch):
-    monkeypatch.setattr(kafka, "VALUES_PER_TABLE", 40)
     monkeypatch.setattr(kafka, "MAX_MESSAGES_PER_CALL", 30)
     broker, rows = KafkaBroker(), events(500)
     broker.send([*map(value, rows[:250]), b"{", *map(value, rows[250:])])

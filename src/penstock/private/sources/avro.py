@@ -7,7 +7,7 @@ It also has no bound for hostile messages: ten bytes can claim an array of 2**62
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -20,7 +20,7 @@ from penstock.core.errors import ConfigurationError
 from penstock.core.exact import whole
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
 from penstock.private.sources.files import MAX_LINE_BYTES
-from penstock.private.sources.message_formats import lengths, pieces
+from penstock.private.sources.message_formats import PackedMessages, pack, together
 
 REGISTRY_HEADER_BYTES = 5
 MAX_ITEMS_PER_MESSAGE = 1_000
@@ -98,23 +98,31 @@ class AvroMessages:
                     "an enumeration, or a union of null and one of these."
                 )
 
+    def packed(
+        self, values: Sequence[bytes | None], *, rejections: Rejections
+    ) -> Sequence[PackedMessages]:
+        return pack(values, rejections=rejections, limit=self.limit)
+
+    def tables(
+        self, packs: Sequence[PackedMessages], columns: Columns, *, rejections: Rejections
+    ) -> Iterator[Arrow]:
+        for data, bounds in together(packs):
+            yield self._piece(data, bounds, columns, rejections)
+
     def table(
         self, values: Sequence[bytes | None], columns: Columns, *, rejections: Rejections
     ) -> Arrow:
+        """One table of all messages."""
         self.check(columns)
-        there, bounds = lengths(values, rejections=rejections, limit=self.limit)
-        tables = [
-            self._piece(
-                there[start:stop], bounds[start : stop + 1] - bounds[start], columns, rejections
-            )
-            for start, stop in pieces(bounds)
+        packs = self.packed(values, rejections=rejections) or [
+            PackedMessages(b"", np.zeros(0, np.int64))
         ]
-        return arrow().concat_tables(tables or [self._piece((), bounds, columns, rejections)])
+        return arrow().concat_tables(list(self.tables(packs, columns, rejections=rejections)))
 
     def _piece(
-        self, values: Sequence[bytes], bounds: IntArray, columns: Columns, rejections: Rejections
+        self, packed: bytes, bounds: IntArray, columns: Columns, rejections: Rejections
     ) -> Arrow:
-        data = np.frombuffer(b"".join((*values, _PADDING)), np.uint8)
+        data = np.frombuffer(packed + _PADDING, np.uint8)
         start, end = bounds[:-1], bounds[1:]
         zero, after_header = data[start] == 0, start + REGISTRY_HEADER_BYTES
         found, good = self._read(data, after_header if self.framed else start, end)

@@ -73,6 +73,14 @@ def arrow(module: str = "pyarrow") -> Any:
     return import_module(module)
 
 
+def release_unused_memory() -> None:
+    """Give memory of large tables back to the system, as far as this thread has allocated it.
+
+    Arrow's allocator keeps it per thread, and the next large table may be long in coming.
+    """
+    arrow().default_memory_pool().release_unused()
+
+
 @contextmanager
 def sealed(name: str) -> Iterator[None]:
     """Turn Arrow's errors into an `InputError`, as their messages show data."""

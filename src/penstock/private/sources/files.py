@@ -49,7 +49,7 @@ from penstock.private.sources.base import (
 
 MAX_ROWS_PER_BATCH = 2**19
 AHEAD = 2
-BYTES_PER_READ = 16 * 2**20
+BYTES_PER_READ = 8 * 2**20
 MAX_LINE_BYTES = 2**20
 FINGERPRINT_EDGE_BYTES = 4096
 MAX_COLUMNS_SHOWN = 20
@@ -601,9 +601,26 @@ def joined(array: Arrow) -> Arrow:
     """The bytes of all lines, one after the other."""
     if not len(array):
         return arrow().py_buffer(b"")
-    _, places, data = array.buffers()
-    bounds = np.frombuffer(places, np.int64)[array.offset : array.offset + len(array) + 1]
-    return data.slice(int(bounds[0]), int(bounds[-1] - bounds[0]))
+    bounds = line_bounds(array)
+    return array.buffers()[2].slice(int(bounds[0]), int(bounds[-1] - bounds[0]))
+
+
+def line_bounds(array: Arrow) -> IntArray:
+    """Where each line begins in the buffer of an array, and where the last one ends."""
+    if not len(array):
+        return np.zeros(1, np.int64)
+    places = np.frombuffer(array.buffers()[1], np.int64)
+    return places[array.offset : array.offset + len(array) + 1]
+
+
+def runs(bounds: IntArray, size: int) -> Iterator[tuple[int, int]]:
+    """Cut lines or messages, given where each begins, into runs of about `size` bytes."""
+    start = 0
+    while start < len(bounds) - 1:
+        stop = int(np.searchsorted(bounds, bounds[start] + size))
+        stop = min(max(stop, start + 1), len(bounds) - 1)
+        yield start, stop
+        start = stop
 
 
 def taken(array: Arrow, good: Arrow, reason: Reason, rejections: Rejections) -> Arrow:
@@ -682,6 +699,8 @@ def good_lines(data: bytes, bounds: IntArray, *, limit: int, rejections: Rejecti
     short = np.diff(bounds) <= limit
     if not short.all():
         array = taken(array, pa.array(short), Reason.LONG, rejections)
+    if data.isascii():
+        return array
     try:
         array.cast(pa.large_string())
     except pa.ArrowInvalid:

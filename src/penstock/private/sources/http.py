@@ -31,6 +31,7 @@ from penstock.private.sources.base import (
     Source,
     SourceKind,
     SourceSetup,
+    release_unused_memory,
 )
 from penstock.private.sources.idempotency import Entry, IdempotencyKeys
 from penstock.private.sources.inbox import BUSY, CLOSED, KEPT, Inbox, SenderReply, Sending, merged
@@ -42,7 +43,6 @@ from penstock.private.sources.request_bodies import (
     BodyError,
     Encoding,
     RequestBodies,
-    release_unused_memory,
 )
 
 Request: TypeAlias = Any

@@ -8,13 +8,17 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from penstock.core.arrays import BoolArray, IntArray
 from penstock.core.deprecated import moved
 from penstock.core.errors import InputError
+from penstock.private.person_ids import Words
 from penstock.private.sources.base import (
     Arrow,
     Columns,
@@ -33,12 +37,16 @@ from penstock.private.sources.files import (
     check_columns,
     file_kind,
     joined,
+    line_bounds,
     lines,
-    taken,
+    runs,
 )
 from penstock.private.sources.schema import jsonl_columns
 
 MAX_LINES_PER_PARSE = 4096
+BYTES_PER_PARSE = 4 * 2**20
+"""Bytes of lines that Arrow reads at a time. Many small values can take far more memory."""
+
 MAX_BRACKETS = 500
 """A line with more brackets is not given to Python's reader, which cannot read deep values."""
 
@@ -106,17 +114,45 @@ class OddLinesError(InputError):
 def objects(
     array: Arrow, columns: Columns, rejections: Rejections, *, most_odd: int | None = None
 ) -> Arrow:
-    """The columns of all lines that can be read.
+    """The columns of all lines that can be read. The lines are UTF-8.
 
     More than `most_odd` lines that must be read one by one are an `OddLinesError`: each costs
     as much as hundreds of others.
     """
+    pa, loop = arrow(), _loop()
+    if loop is None or not len(array):
+        return careful_objects(array, columns, rejections, most_odd=most_odd)
+    table, sure = plain_objects(array, columns, loop)
+    if sure.all():
+        return table
+    if not sure.any():
+        return careful_objects(array, columns, rejections, most_odd=most_odd)
+    rows, others = np.flatnonzero(sure), np.flatnonzero(~sure)
+    careful, found = _careful(array.take(pa.array(others)), columns, rejections, most_odd)
+    order = np.argsort(np.concatenate([rows, others[found]]), kind="stable")
+    return pa.concat_tables([table, careful]).take(pa.array(order))
+
+
+def careful_objects(
+    array: Arrow, columns: Columns, rejections: Rejections, *, most_odd: int | None = None
+) -> Arrow:
+    """The same as `objects`, by readers of JSON that know all of it."""
+    table, rows = _careful(array, columns, rejections, most_odd)
+    return table if (np.diff(rows) > 0).all() else table.take(arrow().array(np.argsort(rows)))
+
+
+def _careful(
+    array: Arrow, columns: Columns, rejections: Rejections, most_odd: int | None
+) -> tuple[Arrow, IntArray]:
+    """The columns of all lines that can be read, and the line of each row."""
     pa, pc = arrow(), arrow("pyarrow.compute")
+    rows = np.arange(len(array))
     if not _framed(array):
-        array = array.filter(pc.invert(pc.match_substring_regex(array, pattern=BLANK_LINE)))
-        array = taken(
-            array, pc.match_substring_regex(array, pattern=OBJECT_LINE), Reason.BROKEN, rejections
-        )
+        good = pc.match_substring_regex(array, pattern=OBJECT_LINE)
+        blank = pc.match_substring_regex(array, pattern=BLANK_LINE)
+        rejections.add(Reason.BROKEN, len(array) - (good.true_count + blank.true_count))
+        rows = np.flatnonzero(good.to_numpy(zero_copy_only=False))
+        array = array.filter(good)
     odd = itertools.count(1)
 
     def count_odd() -> None:
@@ -124,7 +160,76 @@ def objects(
             raise OddLinesError("too many lines can only be read one by one.")
 
     reading = _Reading(columns, rejections, count_odd)
-    return pa.concat_tables([reading.schema.empty_table(), *reading.pieces(array)])
+    found = [
+        piece
+        for start, stop in runs(line_bounds(array), BYTES_PER_PARSE)
+        for piece in reading.pieces(array.slice(start, stop - start), rows[start:stop])
+    ]
+    table = pa.concat_tables([reading.schema.empty_table(), *(each for each, _ in found)])
+    return table, np.concatenate([rows[:0], *(some for _, some in found)])
+
+
+def plain_objects(array: Arrow, columns: Columns, loop: Any) -> tuple[Arrow, BoolArray]:
+    """The columns of the lines about which all readers of JSON agree, and which lines these are.
+
+    `loop` is the module `json_fast`.
+    """
+    pa = arrow()
+    schema = schema_of(columns)
+    names = [name.encode() for name in schema.names]
+    data = np.frombuffer(joined(array), np.uint8)
+    bounds = line_bounds(array)
+    ends = np.zeros(len(names) + 1, np.int64)
+    np.cumsum([len(name) for name in names], out=ends[1:])
+    free, integer = _free(columns), [not pa.types.is_string(each.type) for each in schema]
+    needed = columns.person if columns.missing_person == "each" else None
+    shape = len(names), len(array)
+    numbers, there = np.empty(shape, np.int64), np.empty(shape, np.bool_)
+    places = np.zeros((len(names), len(array) + 1), np.int32)
+    texts = np.empty((len(names), len(data) + 8), np.uint8)
+    sure = np.empty(len(array), np.bool_)
+    rows = loop.columns(
+        data,
+        _words(data),
+        bounds - bounds[0],
+        np.frombuffer(b"".join(names), np.uint8),
+        ends,
+        np.array(integer),
+        np.array([name in free for name in schema.names]),
+        -1 if needed is None else schema.names.index(needed),
+        numbers,
+        places,
+        texts,
+        _words(texts.reshape(-1)),
+        there,
+        sure,
+    )
+    made = []
+    for column, whole in enumerate(integer):
+        missing = None if there[column, :rows].all() else ~there[column, :rows]
+        if whole:
+            made.append(pa.array(numbers[column, :rows], pa.int64(), mask=missing))
+            continue
+        valid = None if missing is None else pa.array(~missing).buffers()[1]
+        last = places[column, rows]
+        buffers = [valid, pa.py_buffer(places[column]), pa.py_buffer(texts[column, :last])]
+        made.append(pa.Array.from_buffers(pa.string(), rows, buffers))
+    return pa.table(made, schema=schema), sure
+
+
+def _words(data: NDArray[np.uint8]) -> Words:
+    """The eight bytes from every place on, without a copy."""
+    return np.ndarray((max(len(data) - 7, 0),), "<u8", data, strides=(1,))
+
+
+@cache
+def _loop() -> Any:
+    """The compiled loop, or None without the extra `fast`."""
+    try:
+        from penstock.private import json_fast
+    except ImportError:
+        return None
+    return json_fast
 
 
 def absent_fields(array: Arrow, table: Arrow, names: Iterable[str]) -> set[str]:
@@ -148,6 +253,10 @@ _Switched: TypeAlias = frozenset[str]
 """The columns of a line that have a whole number where text is declared, or the other way round."""
 
 
+_Piece: TypeAlias = tuple[Arrow, IntArray]
+"""A table, and the number of the line of each of its rows."""
+
+
 class _Reading:
     """Lines into columns of the declared types, whichever way their keys and persons are written.
 
@@ -165,25 +274,25 @@ class _Reading:
         self._free = _free(columns)
         self._needed = columns.person if columns.missing_person == "each" else None
 
-    def pieces(self, array: Arrow) -> Iterator[Arrow]:
-        """All lines that can be read. Lines that fail together are halved, then judged one by
-        one.
+    def pieces(self, array: Arrow, rows: IntArray) -> Iterator[_Piece]:
+        """All lines that can be read, with their numbers in `rows`. Lines that fail together are
+        halved, then judged one by one.
         """
-        table = self._read(array, _Switched())
-        if table is None and len(array):
+        piece = self._read(array, rows, _Switched())
+        if piece is None and len(array):
             first = _judged(array[0].as_py(), self._types, self._free)
             if isinstance(first, frozenset) and first:
-                table = self._read(array, first)
-        if table is not None:
-            yield table
+                piece = self._read(array, rows, first)
+        if piece is not None:
+            yield piece
         elif len(array) > MAX_LINES_PER_PARSE:
             half = len(array) // 2
-            yield from self.pieces(array.slice(0, half))
-            yield from self.pieces(array.slice(half))
+            yield from self.pieces(array.slice(0, half), rows[:half])
+            yield from self.pieces(array.slice(half), rows[half:])
         else:
-            yield from self._judged_pieces(array)
+            yield from self._judged_pieces(array, rows)
 
-    def _judged_pieces(self, array: Arrow) -> Iterator[Arrow]:
+    def _judged_pieces(self, array: Arrow, rows: IntArray) -> Iterator[_Piece]:
         """The lines that can be read, those that are written in the same way together."""
         alike: dict[_Switched | None, list[int]] = {}
         for place, line in enumerate(array.to_pylist()):
@@ -193,26 +302,26 @@ class _Reading:
             else:
                 alike.setdefault(judged, []).append(place)
         for switched, places in alike.items():
-            some = array.take(arrow().array(places))
-            table = None if switched is None else self._read(some, switched)
-            if table is not None:
-                yield table
+            some, theirs = array.take(arrow().array(places)), rows[places]
+            piece = None if switched is None else self._read(some, theirs, switched)
+            if piece is not None:
+                yield piece
                 continue
             for place in range(len(some)):
-                yield from self._alone(some.slice(place, 1))
+                yield from self._alone(some.slice(place, 1), theirs[place : place + 1])
 
-    def _alone(self, line: Arrow) -> Iterator[Arrow]:
+    def _alone(self, line: Arrow, row: IntArray) -> Iterator[_Piece]:
         """One line, tried in every way in which it may be written."""
         self._count_odd()
         for size in range(len(self._free) + 1):
             for switched in itertools.combinations(sorted(self._free), size):
-                table = self._read(line, frozenset(switched))
-                if table is not None:
-                    yield table
+                piece = self._read(line, row, frozenset(switched))
+                if piece is not None:
+                    yield piece
                     return
         self._rejections.add(Reason.TYPE, 1)
 
-    def _read(self, array: Arrow, switched: _Switched) -> Arrow | None:
+    def _read(self, array: Arrow, rows: IntArray, switched: _Switched) -> _Piece | None:
         """The lines as columns of the declared types; None unless all can be read in this way."""
         pa = arrow()
         other = {pa.string(): pa.int64(), pa.int64(): pa.string()}
@@ -228,21 +337,21 @@ class _Reading:
             if column is None:
                 return None
             table = table.set_column(schema.get_field_index(name), self.schema.field(name), column)
-        return self._with_field(table, array)
+        return self._with_field(table, array, rows)
 
-    def _with_field(self, table: Arrow, array: Arrow) -> Arrow:
+    def _with_field(self, table: Arrow, array: Arrow, rows: IntArray) -> _Piece:
         """The rows that have the field of the person, be it null, where that is needed.
 
         An event with another name of this field must not pass for an event without a person.
         """
         if self._needed is None or not table.column(self._needed).null_count:
-            return table
+            return table, rows
         missing = np.asarray(table.column(self._needed).combine_chunks().is_null())
         there = [self._needed in _fields(array[place].as_py()) for place in np.flatnonzero(missing)]
         keep = ~missing
         keep[missing] = there
         self._rejections.add(Reason.FIELD, int(np.count_nonzero(~keep)), self._needed)
-        return table.filter(arrow().array(keep))
+        return table.filter(arrow().array(keep)), rows[keep]
 
 
 def _converted(column: Arrow) -> Arrow | None:

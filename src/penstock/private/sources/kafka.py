@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -21,9 +21,9 @@ from penstock.core.deprecated import moved
 from penstock.core.errors import ConfigurationError, StateError
 from penstock.core.exact import whole
 from penstock.core.optional import require
+from penstock.private.sources.arrow_messages import ArrowMessages
 from penstock.private.sources.avro import AvroMessages
 from penstock.private.sources.base import (
-    Arrow,
     Batch,
     Intake,
     Position,
@@ -32,9 +32,10 @@ from penstock.private.sources.base import (
     Source,
     SourceKind,
     SourceSetup,
-    arrow,
 )
-from penstock.private.sources.message_formats import JsonMessages, MessageFormat
+from penstock.private.sources.inbox import merged
+from penstock.private.sources.jsonl import schema_of
+from penstock.private.sources.message_formats import JsonMessages, MessageFormat, PackedMessages
 
 MAX_EVENTS_PER_BATCH = 100_000
 MAX_BYTES_PER_BATCH = 16 * 2**20
@@ -42,10 +43,9 @@ MAX_BYTES_AHEAD = 32 * 2**20
 """Bytes that the client fetches ahead."""
 
 MAX_MESSAGES_PER_CALL = 500
-"""Messages that the client returns per call. More do not fit into a processor's cache."""
-
-VALUES_PER_TABLE = 20_000
-"""Values that are made into columns together."""
+"""Messages that the client returns per call. More do not fit into a processor's cache, and Python
+looks for garbage at every 700th.
+"""
 
 ANSWER_SECONDS = 2.0
 QUIET_SECONDS = 0.2
@@ -79,10 +79,10 @@ class Topic:
     bounds: Mapping[int, tuple[int, int]]
 
 
-class _Table(NamedTuple):
-    """Messages as columns, and those that were rejected on the way."""
+class _ReadBatch(NamedTuple):
+    """Messages as a batch without a position, and the rows that were rejected on the way."""
 
-    columns: Arrow
+    batch: Batch
     rejections: Rejections
 
 
@@ -224,18 +224,18 @@ class KafkaSource(Receiver):
             return
         self._stand(after, start, topic)
         ends = {partition: end for partition, (_, end) in topic.bounds.items()}
-        coming: tuple[list[Future[_Table]], Position] | None = None
+        coming: tuple[Future[_ReadBatch], Position] | None = None
         last = self._position()
         try:
             more = True
             while more:
-                count, tables = self._next(ends)
+                count, batch = self._next(ends)
                 before, coming, position = coming, None, self._position()
                 if position != last:
-                    coming, last = (tables, position), position
+                    coming, last = (batch, position), position
                 more = bool(count) and self._assigned and self._behind(ends)
                 if before is not None:
-                    # Meanwhile a thread makes the next events into columns.
+                    # Meanwhile the thread makes the next batch.
                     yield self._batch(*before)
             if coming is not None:
                 before, coming = coming, None
@@ -265,13 +265,18 @@ class KafkaSource(Receiver):
         self._complete = topic.bounds.keys() >= topic.partitions
         return _position_of(topic.name, at), _position_of(topic.name, ends)
 
-    def _batch(self, tables: Sequence[Future[_Table]], position: Position) -> Batch:
-        read = [each.result() for each in tables]
-        for each in read:
-            self.rejections.add_all(each.rejections)
-        table = arrow().concat_tables([each.columns for each in read])
+    def _batch(self, coming: Future[_ReadBatch], position: Position) -> Batch:
+        """The batch that the thread made. Its error is raised here, and its events are read again
+        if the caller goes on.
+        """
+        try:
+            read = coming.result()
+        except BaseException:
+            self._forget()
+            raise
+        self.rejections.add_all(read.rejections)
         self._given = position
-        return self.intake.batch(table, position=position, rejections=self.rejections)
+        return replace(read.batch, position=position)
 
     def wait(self, seconds: float) -> None:
         """Return as soon as an event has come, or after this many seconds."""
@@ -431,13 +436,14 @@ class KafkaSource(Receiver):
 
     # -- what comes --------------------------------------------------------------------------------
 
-    def _next(self, ends: Mapping[int, int]) -> tuple[int, list[Future[_Table]]]:
-        """The number of events that came next (0: no more, or no answer), and their columns to be.
+    def _next(self, ends: Mapping[int, int]) -> tuple[int, Future[_ReadBatch]]:
+        """The number of events that came next (0: no more, or no answer), and their batch to be.
 
-        A thread makes the columns while the next events come.
+        A thread makes the batch while the next events come. It makes it in one piece: each step of
+        the thread interrupts the client for a moment, however many events the step takes.
         """
-        tables: list[Future[_Table]] = []
-        values: list[bytes | None] = []
+        packs: list[PackedMessages] = []
+        rejections = Rejections()
         count, size, last = 0, 0, time.monotonic()
         value = client().Message.value
         while (
@@ -453,25 +459,27 @@ class KafkaSource(Receiver):
             )
             if messages:
                 self._move(messages)
-                some = list(map(value, messages))
-                count, size, last = (
-                    count + len(some),
-                    size + sum(map(len, filter(None, some))),
-                    time.monotonic(),
-                )
-                values += some
-                if len(values) >= VALUES_PER_TABLE:
-                    tables.append(self._worker.submit(self._columns, values))
-                    values = []
+                # Packed at once: later, the values would have left the processor's cache.
+                some = self.format.packed(list(map(value, messages)), rejections=rejections)
+                packs += some
+                size += sum(len(each.data) for each in some)
+                count, last = count + len(messages), time.monotonic()
+                # Freed before the next call: Python's garbage collector would look at all of them.
+                del messages
             elif time.monotonic() - last > (QUIET_SECONDS if count else self.patience):
                 break
-        tables.append(self._worker.submit(self._columns, values))
-        return count, tables
+        return count, self._worker.submit(self._read, packs, rejections)
 
-    def _columns(self, values: Sequence[bytes | None]) -> _Table:
-        rejections = Rejections()
-        columns = self.format.table(values, self.intake.columns, rejections=rejections)
-        return _Table(columns, rejections)
+    def _read(self, packs: Sequence[PackedMessages], rejections: Rejections) -> _ReadBatch:
+        columns = self.intake.columns
+        batches = [
+            self.intake.batch(table, position=None, rejections=rejections)
+            for table in self.format.tables(packs, columns, rejections=rejections)
+        ]
+        if not batches:
+            none = schema_of(columns).empty_table()
+            batches = [self.intake.batch(none, position=None, rejections=rejections)]
+        return _ReadBatch(merged(batches), rejections)
 
     def _consumed(self, most: int, seconds: float) -> list[Any]:
         """The next messages that are events. Other messages of the client are noted."""
@@ -498,10 +506,11 @@ class KafkaSource(Receiver):
 
     def _move(self, messages: Sequence[Any]) -> None:
         """Move the offsets past these messages."""
-        if len(self._at) == 1:
-            last = {messages[-1].partition(): messages[-1]}
-        else:
-            last = dict(zip(map(client().Message.partition, messages), messages, strict=True))
+        last = {messages[-1].partition(): messages[-1]}
+        if len(self._at) > 1:
+            partitions = list(map(client().Message.partition, messages))
+            if partitions.count(partitions[0]) < len(partitions):
+                last = dict(zip(partitions, messages, strict=True))
         for partition, message in last.items():
             self._at[partition] = max(self._at[partition], message.offset() + 1)
 
@@ -572,17 +581,24 @@ def _offsets(position: Position) -> tuple[str, dict[int, int]]:
     return name, {int(key): int(offset) for key, offset in rest.items()}
 
 
+def _format(setup: SourceSetup) -> MessageFormat:
+    match setup.options["format"]:
+        case "avro":
+            return AvroMessages(setup.read("schema_file"), framed=setup.options["framed"])
+        case "arrow":
+            return ArrowMessages()
+        case _:
+            return JsonMessages()
+
+
 def _build(setup: SourceSetup) -> Source:
     options = setup.options
-    avro = options["format"] == "avro"
     return KafkaSource(
         intake=setup.intake,
         servers=options["servers"],
         topic=options["topic"],
         group=options["group"],
-        format=AvroMessages(setup.read("schema_file"), framed=options["framed"])
-        if avro
-        else JsonMessages(),
+        format=_format(setup),
         mechanism=options["mechanism"],
         outage=options["outage"],
         accept_loss=options["accept_loss"],
@@ -603,7 +619,7 @@ KIND = SourceKind(
         ),
         Option(
             name="format",
-            choices=("json", "avro"),
+            choices=("json", "avro", "arrow"),
             default="json",
             help="how messages are written",
         ),

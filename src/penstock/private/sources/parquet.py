@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from penstock.core.deprecated import moved
 from penstock.core.errors import InputError
-from penstock.private.sources.base import Arrow, Columns, TrialEvent, arrow, instants
+from penstock.private.sources.base import (
+    Arrow,
+    Columns,
+    TrialEvent,
+    arrow,
+    instants,
+    release_unused_memory,
+)
 from penstock.private.sources.files import (
     NOTHING,
     FileReading,
@@ -203,18 +210,21 @@ def _side_by_side(
             again = _again(file)
             opened.append(again)
             own.reader = pq.ParquetFile(again, **opening)
+        release_unused_memory()
         return list(_batches(own.reader, [group], after, columns, rows, threads=False))
 
     following = iter(range(opening["metadata"].num_row_groups))
     with ThreadPoolExecutor(DECODING_THREADS, thread_name_prefix="penstock-reader") as readers:
         try:
             coming = deque(
-                readers.submit(decoded, group) for group in islice(following, DECODING_THREADS + 3)
+                readers.submit(decoded, group) for group in islice(following, DECODING_THREADS + 1)
             )
             while coming:
                 batches = coming.popleft().result()
                 coming.extend(readers.submit(decoded, group) for group in islice(following, 1))
                 yield from batches
+                del batches  # before the next ones come
+                release_unused_memory()
         finally:
             readers.shutdown(cancel_futures=True)
             for each in opened:

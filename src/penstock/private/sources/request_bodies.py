@@ -112,7 +112,8 @@ class RequestBodies:
                     for step in steps:
                         inflated(len(step))
                         body += step
-                for table in self._stream(body):
+                streams = ArrowStreams(columns=self.intake.columns, size=self.size, rows=self.rows)
+                for table in streams.tables(body):
                     yield _copied(self.intake.batch(table, position=None, rejections=rejections))
             else:
                 for table in self._text(steps, media, rejections):
@@ -181,19 +182,48 @@ class RequestBodies:
         if not found:
             yield schema_of(columns).empty_table()
 
-    def _stream(self, body: Body) -> Iterator[Arrow]:
+    def too_many_rows(self) -> BodyError:
+        return _too_many(self.rows)
+
+
+def _too_many(rows: int) -> BodyError:
+    return BodyError(413, f"the body has more than {rows} events.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrowStreams:
+    """Reads Arrow IPC streams of at most `rows` events and `size` bytes, dictionaries written out.
+
+    What is refused raises a `BodyError` or an error of Arrow, which may show data.
+
+    Parameters
+    ----------
+    columns : Columns
+        The columns to read.
+    size : int
+        The most bytes of these columns when their dictionaries are written out.
+    rows : int
+        The most events.
+    """
+
+    columns: Columns
+    size: int
+    rows: int
+
+    def tables(self, body: Body) -> Iterator[Arrow]:
+        """The columns of the events, in tables of bounded size. They are slices of the body."""
         pa, ipc = arrow(), arrow("pyarrow.ipc")
         data = pa.py_buffer(body)
         self._check_messages(data)
         with ipc.open_stream(pa.BufferReader(data)) as reader:
-            places = _places(reader.schema, self.intake.columns)
+            places = _places(reader.schema, self.columns)
         options = ipc.IpcReadOptions(included_fields=places, use_threads=False)
-        columns = _StreamColumns(keys=self.intake.columns.keys, size=self.size)
+        found = _StreamColumns(keys=self.columns.keys, size=self.size)
         waiting: list[Arrow] = []
         rows = size = 0
         with ipc.open_stream(pa.BufferReader(data), options=options) as reader:
             for batch in reader:
-                for part in columns.parts(batch):
+                for part in found.parts(batch):
                     if waiting and (
                         rows + part.num_rows > ROWS_PER_TABLE
                         or size >= BYTES_PER_TABLE
@@ -229,18 +259,7 @@ class RequestBodies:
                     )
                 rows += length if message.type == "record batch" else 0
                 if length > self.rows or rows > self.rows:
-                    raise self.too_many_rows()
-
-    def too_many_rows(self) -> BodyError:
-        return BodyError(413, f"the body has more than {self.rows} events.")
-
-
-def release_unused_memory() -> None:
-    """Give memory of large bodies back to the system, as far as this thread has allocated it.
-
-    Arrow's allocator keeps it per thread, and the next large body may be long in coming.
-    """
-    arrow().default_memory_pool().release_unused()
+                    raise _too_many(self.rows)
 
 
 def _steps(body: Body, size: int) -> Iterator[bytes]:
