@@ -191,6 +191,18 @@ def test_a_person_in_two_partitions_loses_events_and_counts_no_more_than_the_bou
     assert without.of(1).tolist() == [81, 0, 0]
 
 
+@pytest.mark.parametrize("contribution", [1, 3])
+def test_a_part_with_final_counts_bounds_a_person_over_all_its_rows(monkeypatch, contribution):
+    monkeypatch.setattr(partial_counts, "MAX_EVENTS_HELD", 1)
+    monkeypatch.setattr(partial_counts, "VALUES_PER_TABLE", 3)
+    person = next(each for each in map(str, range(9)) if partition_of(pa.array([each]), 2, "crc32"))
+    topic = Topic([[(1, message(second, "north", person)) for second in range(20)]])
+    rules = [RangeRule(now=HOUR, units=Units(CALENDAR).judging(), tallied=True)]
+    check = PartitionCheck(partitions=2, partitioner="crc32")
+    total = elsewhere(topic, rules, intake(), contribution, range(1, 2), places=(), check=check)
+    assert total.of(1).tolist() == [contribution, 0, 0]
+
+
 def test_stretches_that_were_tallied_are_not_tallied_again_and_other_units_are_left_out():
     topic = Topic([[(0, message(10, "north", "1")), (0, b"{")], [(0, message(HOUR, "south", "1"))]])
     rules = [

@@ -47,6 +47,7 @@ AHEAD = (
     "penstock.engine.postgres",
     "penstock.released.sinks.postgres",
     "penstock.private.bounding_fast",
+    "penstock.private.json_fast",
     "confluent_kafka.admin",
     "psycopg",
     "pyarrow.parquet",
@@ -62,8 +63,12 @@ AHEAD = (
 )
 
 
+_told_to = 1
+"""The file descriptor of standard output, or its copy where others write to standard output."""
+
+
 def tell(what, **more):
-    os.write(1, json.dumps({"what": what, **more}).encode() + b"\n")
+    os.write(_told_to, json.dumps({"what": what, **more}).encode() + b"\n")
 
 
 class Told:
@@ -88,14 +93,16 @@ def publish(
     source=None,
     humble=False,
     acknowledged=None,
+    engine=None,
 ):
     """Publish until the input ends or SIGTERM comes, and tell of it.
 
     `noise` is "none", "test", "fresh", which is the real one, or "both" of these, for two views.
     `fault` is a point (see `Fault`) and how often it is passed. `source` holds attributes of the
     source to be set. `humble` gives up what root may do. `acknowledged` is a file that gets the
-    digest of each MQTT message just before it is acknowledged. SIGUSR1 makes the store read-only,
-    SIGUSR2 writable again.
+    digest of each MQTT message just before it is acknowledged. `engine` is "spark", or "in process"
+    for a session of Spark that is stood in for. SIGUSR1 makes the store read-only, SIGUSR2 writable
+    again.
     """
     if humble:
         give_up()
@@ -135,6 +142,7 @@ def publish(
             clock=Told(clock) if clock else None,
             noise=makes,
             takeover=takeover,
+            engine=spark_engine(engine, pipeline) if engine else None,
             listener=lambda told: tell(
                 told.kind, stream=told.stream, unit=told.unit, text=told.text
             ),
@@ -154,6 +162,23 @@ def publish(
         tell("over", whole=whole)
     except PenstockError as error:
         tell("refused", error=type(error).__name__, text=str(error))
+
+
+def spark_engine(kind, pipeline):
+    """Counts on Spark. What Spark and its workers print goes to standard error."""
+    global _told_to
+    from penstock.engine.spark import counting, engine
+
+    counting.RETRY_SECONDS = (0.05, 0.5)
+    if kind == "in process":
+        from tests.engine.spark.in_process import InProcessSpark
+
+        session = InProcessSpark()
+        engine.spark_session = lambda *_, **__: session
+    else:
+        _told_to = os.dup(1)
+        os.dup2(2, 1)
+    return engine.SparkEngine(pipeline)
 
 
 def note_acknowledgements(path):

@@ -580,6 +580,8 @@ class World:
                     for item in items
                     for key, value in zip(KEYS, item.release.estimate.tolist(), strict=True)
                 )
+            elif sink.kind == "postgres":
+                self._check_table(sink, name, items)
             elif sink.kind == "webhook":
                 series = name.replace("/", "%2F")
                 assert not self.receiver.changed
@@ -589,6 +591,19 @@ class World:
                 assert [
                     self.receiver.bodies[series, str(item.unit)][1] for item in items
                 ] == documents
+
+    def _check_table(self, sink, name, items):
+        import psycopg
+
+        with psycopg.connect(sink.options["url"]) as server:
+            rows = server.execute(
+                f"SELECT unit, key, value FROM {sink.options['table']} WHERE series = %s", [name]
+            ).fetchall()
+        assert sorted(rows) == sorted(
+            (item.unit, key, value)
+            for item in items
+            for key, value in zip(KEYS, item.release.estimate.tolist(), strict=True)
+        )
 
 
 class ParquetWorld(World):
@@ -706,8 +721,8 @@ class KafkaWorld(World):
     while_ = 0.5
     settings: ClassVar = {"source": {"patience": 30.0}}
 
-    def __init__(self, *args, servers=KAFKA, **more):
-        self.servers = servers
+    def __init__(self, *args, servers=KAFKA, outage="close", **more):
+        self.servers, self.outage = servers, outage
         super().__init__(*args, **more)
 
     def prepare(self):
@@ -724,6 +739,7 @@ class KafkaWorld(World):
             "servers": self.servers,
             "topic": self.topic,
             "format": "json",
+            "outage": self.outage,
         }
 
     def send(self, rows, hour):

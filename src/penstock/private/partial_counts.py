@@ -39,7 +39,8 @@ from penstock.private.sources.parquet import ParquetFormat
 from penstock.private.units import Units
 
 MAX_EVENTS_HELD = 4_000_000
-"""Events of persons that a part holds before it sends them to their places."""
+"""Events of persons that a part holds before it sends them to their places. A part whose counts are
+final holds all: a person who was counted and forgotten would count again."""
 
 MAX_EVENTS_PER_PIECE = 4_096
 """Events that are sent together, so that a batch of such rows fits into memory."""
@@ -340,8 +341,8 @@ class _Work:
                 batches, self.columns, lambda stretch: self.rejections[stretch]
             ):
                 self._take(table)
-                if self.held > MAX_EVENTS_HELD:
-                    yield from self._flush()
+                if self.task.places and self.held > MAX_EVENTS_HELD:
+                    yield from self._flush()  # persons are merged at their places
             yield from self._flush()
             yield from self._final(self._tally())
         except PenstockError as error:

@@ -6,6 +6,7 @@ Tests with real Spark are in `test_real_spark.py`. They are few, because a sessi
 # ruff: noqa: N802, N815  (Spark's names)
 from __future__ import annotations
 
+import json
 import pickle
 from types import SimpleNamespace
 
@@ -78,11 +79,62 @@ class Frame:
         return pa.Table.from_batches(batches)
 
 
+class TopicReading:
+    """As much of Spark's connector as our jobs use: messages between two offsets."""
+
+    def __init__(self, context):
+        self.context = context
+
+    def format(self, name):
+        assert name == "kafka"
+        return self
+
+    def options(self, **given):
+        self.given = given
+        return self
+
+    def load(self):
+        return self
+
+    def select(self, *names):
+        assert names == ("partition", "offset", "value")
+        ((topic, starts),) = json.loads(self.given["startingOffsets"]).items()
+        ((_, ends),) = json.loads(self.given["endingOffsets"]).items()
+        places = [(topic, int(each), starts[each], ends[each]) for each in starts]
+        return Frame(self.context, lambda: [[self._messages(*place)] for place in places])
+
+    def _messages(self, topic, partition, start, end):
+        from confluent_kafka import Consumer, TopicPartition
+
+        servers = self.given["kafka.bootstrap.servers"]
+        settings = {"group.id": "in-process", "enable.auto.commit": False}
+        consumer = Consumer({"bootstrap.servers": servers, **settings})
+        found = {}
+        try:
+            consumer.assign([TopicPartition(topic, partition, start)])
+            while len(found) < end - start:
+                message = consumer.poll(1.0)
+                if message is not None and not message.error() and message.offset() < end:
+                    found[message.offset()] = message.value()
+        finally:
+            consumer.close()
+        columns = {
+            "partition": pa.array([partition] * len(found), pa.int32()),
+            "offset": pa.array(sorted(found), pa.int64()),
+            "value": pa.array([found[offset] for offset in sorted(found)], pa.binary()),
+        }
+        return pa.record_batch(columns)
+
+
 class InProcessSpark:
     """A session whose workers are this process."""
 
     def __init__(self):
         self.sparkContext = Context()
+
+    @property
+    def read(self):
+        return TopicReading(self.sparkContext)
 
     def range(self, start, stop, step, parts):
         numbers = range(start, stop, step)

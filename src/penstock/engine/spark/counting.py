@@ -12,7 +12,7 @@ from penstock.core.arrays import IntArray
 from penstock.core.calendar import duration
 from penstock.core.errors import InputError, StateError, UnreadableRowsError, UnusableSourceError
 from penstock.engine.counting_engine import CountingHost
-from penstock.engine.spark.jobs import POLL_SECONDS, JobThread, SparkCounter
+from penstock.engine.spark.jobs import POLL_SECONDS, JobThread, SparkCounter, spark_errors
 from penstock.engine.spark.ranges import NotedRange, RangeBatch
 from penstock.engine.spark.sources import RangeSource
 from penstock.engine.waiting import Backoff
@@ -180,15 +180,18 @@ class SparkCounting:
         needed = [number for number in sorted(self._ranges) if self._holds(number, units)]
         ranges = [self._ranges[number] for number in needed]
         spark = self._counter.spark
-        given = self._source.rows(spark, [each.content for each in ranges]) if ranges else None
+        with spark_errors():
+            given = self._source.rows(spark, [each.content for each in ranges]) if ranges else None
         if given is None:
             return CountedUnits(units, self._counter.keys, self._source.intake.columns)
         rules = [each.rule() for each in ranges]
-        job = JobThread(spark, lambda: self._counter.counted(given, rules, units))
+        with spark_errors():
+            job = JobThread(spark, lambda: self._counter.counted(given, rules, units))
         while job.running:
             self._host.meanwhile()
             if self._host.stop.wait(POLL_SECONDS):
-                job.cancel()
+                with spark_errors():
+                    job.cancel()
                 return None
         found = job.result()
         self._tell(found, needed)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from penstock.core.calendar import Calendar
-from penstock.core.errors import InputError, StateError
-from penstock.engine.spark.session import spark_thread
+from penstock.core.errors import InputError, PenstockError, StateError
+from penstock.engine.spark.session import DRIVER_ENDED, driver_ended, spark_thread
 from penstock.engine.spark.sources import SparkInput
 from penstock.private.partial_counts import (
     COUNTS,
@@ -33,7 +34,6 @@ POLL_SECONDS = 0.2
 _numbers = count(1)
 _KIND = re.compile(r"PartFailedError: (\w+)")
 _MISSING = re.compile(r"No module named '(\w+)")
-_GONE = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError")
 
 
 class SparkJobError(InputError):
@@ -79,6 +79,13 @@ class SparkCounter:
 
     def counted(self, given: SparkInput, rules: list[RangeRule], units: range) -> CountedUnits:
         """Run one job; return the counts of the units. A job that fails is a `SparkJobError`."""
+        with spark_errors():
+            table = self._job(given, rules, units)
+        found = CountedUnits(units, self.keys, self.intake.columns)
+        found.add(table)
+        return found
+
+    def _job(self, given: SparkInput, rules: list[RangeRule], units: range) -> Any:
         context = self.spark.sparkContext
         places = self.partitions or 2 * context.defaultParallelism
         check = None
@@ -108,14 +115,9 @@ class SparkCounter:
             if self.keys > WIDE_KEYS:
                 rows = rows.groupBy("unit", "key", "note").sum("number")
                 rows = rows.withColumnRenamed("sum(number)", "number")
-            table = rows.toArrow()
-        except Exception as error:  # PySpark's and Java's: their texts may quote data
-            raise _told(error) from None
+            return rows.toArrow()
         finally:
             intake.destroy(blocking=False)
-        found = CountedUnits(units, self.keys, self.intake.columns)
-        found.add(table)
-        return found
 
 
 def _plain(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -127,13 +129,21 @@ def _plain(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return run
 
 
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """Raise errors of PySpark and Java in our words: their texts may quote data."""
+    try:
+        yield
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise _told(error) from None
+
+
 def _told(error: Exception) -> StateError | SparkJobError:
     """The error in our words, without the text of the other's."""
-    kinds = {each.__name__ for each in type(error).__mro__}
-    if kinds & set(_GONE):
-        return StateError(
-            "Spark's driver process has ended. Nothing was released; start again to go on."
-        )
+    if driver_ended(error):
+        return StateError(DRIVER_ENDED)
     text = str(error)
     missing, kind = _MISSING.search(text), _KIND.search(text)
     if missing is not None:

@@ -54,6 +54,8 @@ _SQL: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
 }
 
+DRIVER_ENDED = "Spark's driver process has ended. Nothing was released; start again to go on."
+_GONE = {"Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError"}
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _JAR_VERSION = re.compile(r"_[0-9.]+-([0-9][^/]*)\.jar$")
 _started: dict[str, tuple[EngineConfig, Any]] = {}
@@ -86,10 +88,20 @@ def spark_session(config: EngineConfig, *, folder: Path, kafka: bool) -> Any:
             check_master(config.master)
             session = _start(pyspark, config, _jars(config, folder))
             _started["session"] = config, session
-    check_versions(session, require("pyspark", "spark", "counting on Spark").__version__)
-    if kafka:
-        check_connector(session)
+    try:
+        check_versions(session, require("pyspark", "spark", "counting on Spark").__version__)
+        if kafka:
+            check_connector(session)
+    except Exception as error:
+        if driver_ended(error):
+            raise StateError(DRIVER_ENDED) from None
+        raise
     return session
+
+
+def driver_ended(error: Exception) -> bool:
+    """Whether an error says that Spark's Java process is gone."""
+    return not _GONE.isdisjoint(each.__name__ for each in type(error).__mro__)
 
 
 def check_java() -> None:
@@ -150,7 +162,9 @@ def check_connector(session: Any) -> None:
         utils = session._jvm.org.apache.spark.util.Utils
         found = utils.classForName(CONNECTOR, False, False)
         jar = str(found.getProtectionDomain().getCodeSource().getLocation().toString())
-    except Exception:  # Java's own error, by way of py4j
+    except Exception as error:  # Java's own error, by way of py4j
+        if driver_ended(error):
+            raise
         raise ConfigurationError(
             f"engine: Spark has no connector for Kafka (spark-sql-kafka-0-10). {how}"
         ) from None

@@ -1,0 +1,32 @@
+"""All tests of real Spark once more, with two executors that are processes of their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MASTER = "local-cluster[2,1,1024]"
+TESTS = Path(__file__).with_name("test_real_spark.py")
+
+
+@pytest.mark.nightly
+def test_executors_in_other_processes_count_the_same():
+    """The quick twins are the same tests on `local[2]`."""
+    pytest.importorskip("pyspark", reason="needs Spark: pip install 'penstock[spark]'")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("needs Java 17 or 21")
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, "--timeout=0", "-m", "nightly or not nightly", str(TESTS)],
+        env={**os.environ, "PENSTOCK_TEST_SPARK_MASTER": MASTER},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert " passed" in done.stdout
