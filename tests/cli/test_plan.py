@@ -151,6 +151,19 @@ def test_check_judges_the_numbers_where_something_is_known(capsys, written):
     assert ": noise." in " ".join(noise.out.split())
 
 
+def test_a_sample_is_scaled_to_the_typical_count(capsys, written):
+    Path("public.csv").write_text(SAMPLE, encoding="utf-8")
+    known = ("--sample", "public.csv", "--typical", "10000")
+    useful = Outcome(capsys, "check", "taps.toml", *known)
+    assert "a count of about 10,000 is published as" in " ".join(useful.out.split())
+    told = json.loads(Outcome(capsys, "plan", "taps.toml", *known, "--json").out)
+    assert told["mean_count"] == pytest.approx(10_000, rel=0.01)
+    assert "the typical count is 10,000 by your statement." in told["knowledge"][0]
+    text = TEXT + '\n[plan]\nsample = "public.csv"\ntypical = "10000"\n'
+    written.write_text(text, encoding="utf-8")
+    assert Outcome(capsys, "check", "taps.toml").out == useful.out
+
+
 def test_check_says_what_auto_chooses(capsys, written):
     text = TEXT.replace('mechanism = "fixed"', 'mechanism = "auto" ').replace("every = 3 ", "# ")
     written.write_text(text + '\n[plan]\ntypical = "5"\n', encoding="utf-8")

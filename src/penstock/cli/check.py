@@ -81,8 +81,8 @@ def check(
     configuration
         The TOML file of the pipeline. penstock init writes one.
     typical
-        The mean count of a key in a unit, as far as it is publicly known; or a file of past public
-        counts, as for --sample.
+        The mean count of a key in a unit, as far as it is publicly known. Beside --sample, the
+        sample's counts are scaled to this mean. Or a file of past public counts, as for --sample.
     season
         A duration after which the stream looks similar again, such as 1d. May be repeated.
     sparse

@@ -56,14 +56,16 @@ def plan(
 
     The private source is never opened. Counts come from a public sample, from past releases, or
     from public sentences, in this order; the table [plan] of the configuration holds for what is
-    not given here. All mechanisms that can keep the promise are ranked by their mean absolute
-    error, beside all zeros and the long-run mean of each key.
+    not given here. Beside a sample or past releases, --typical is the size of the counts. All
+    mechanisms that can keep the promise are ranked by their mean absolute error, beside all zeros and the long-run mean of each key.
 
     For example:
 
     * penstock plan pipeline.toml --typical 2 --season 1d --season 7d
 
     * penstock plan pipeline.toml --sample public.csv --page plan.html
+
+    * penstock plan pipeline.toml --sample public.csv --typical 40
 
     * penstock plan pipeline.toml --releases taps.db --write
 
@@ -81,7 +83,8 @@ def plan(
     stream
         The series in --releases. Default: that of the view.
     typical
-        The mean count of a key in a unit, as far as it is publicly known.
+        The mean count of a key in a unit, as far as it is publicly known. Beside --sample or
+        --releases, counts of their form are scaled to this mean.
     season
         A duration after which the stream looks similar again, such as 1d. May be repeated.
     sparse

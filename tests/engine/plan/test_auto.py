@@ -70,6 +70,18 @@ def test_what_is_chosen_depends_on_what_is_known(folder):
     assert best("100000") != best("1/10")
 
 
+def test_a_sample_has_the_form_and_typical_the_size(folder):
+    rows = "\n".join(f"{unit % 3},{unit % 2}" for unit in range(60))
+    (folder / "public.csv").write_text(f"north,south\n{rows}\n", encoding="utf-8")
+
+    def best(**known):
+        plan = {"sample": "public.csv"} | known
+        return chosen(Pipeline.of(content(plan=plan), folder=folder)).mechanism()
+
+    assert best() == best(typical="3/4")  # the mean of the sample
+    assert best(typical="100000") != best()
+
+
 def test_the_choice_stands_in_the_store_and_a_restart_keeps_it(folder):
     first = published(folder, plan={"typical": "100000"})
     with SQLiteReader(folder / "taps.db") as reader:

@@ -46,6 +46,21 @@ def test_the_words_judge_and_name_a_way_to_count_that_is_useful(plan):
     assert all(each.relative <= 0.25 < plan.relative for each in plan.coarser)
 
 
+def test_a_typical_count_beside_a_sample_is_stated_with_what_the_plan_rests_on(tmp_path):
+    sample = tmp_path / "sample.csv"
+    rows = [f"{unit % 3},{unit % 2}" for unit in range(60)]
+    sample.write_text("\n".join(["north,south", *rows]), encoding="utf-8")
+    known = {"domain": ["north", "south"], "epsilon": "1", "window": 4, "sample": sample}
+    alone, both = ps.plan(**known), ps.plan(**known, typical=300)
+    assert alone.public.mean == 0.75
+    assert both.public.mean == pytest.approx(300, rel=0.02)
+    told = both.plain()["knowledge"][0]
+    assert told.startswith("The counts come from sample.csv, a sample of counts that is public")
+    assert "Their mean is 0.75 per key and unit." in told
+    assert "times 400, because the typical count is 300 by your statement." in told
+    assert told in both.page()
+
+
 def test_all_levels_and_lengths_were_tried(plan):
     found = {(each.every, each.level) for each in plan.figures.coarser}
     levels = {"", "per group of level 1", "all keys together"}
@@ -115,6 +130,11 @@ def test_the_time_is_told_first_and_progress_ends_there():
         ({"typical": 3}, "give a pipeline, or domain, epsilon and window"),
         ({"pipeline": "x.toml", "domain": 2, "typical": 3}, "are those of the pipeline"),
         ({"domain": 2, "epsilon": 0.5, "window": 2, "typical": 3}, "epsilon"),
+        ({"domain": 2, "epsilon": "1", "window": 2, "typical": 10**30}, "typical must be at most"),
+        (
+            {"domain": 2, "epsilon": "1", "window": 2, "typical": "a.csv", "sample": "b.csv"},
+            "give a number beside a sample",
+        ),
     ],
 )
 def test_too_little_or_too_much_is_refused(given, problem):

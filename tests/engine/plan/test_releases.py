@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +139,13 @@ def test_counts_are_like_past_releases_of_a_store_or_a_table(tmp_path):
     assert found.counts.shape == (60, 2)
     assert found.mean == pytest.approx(30, rel=0.1)
     assert "like the releases of 'taps'" in found.words
+    assert "typical" not in found.words
     pq.write_table(pa.Table.from_pylist(rows), table)
     again = counts_of_table(table, domain=domain, every="1h", facts=FLOW, series="taps")
     assert again.mean == pytest.approx(30, rel=0.1)
+    known = {"domain": domain, "every": "1h", "facts": FLOW, "typical": Fraction(3000)}
+    thick = counts_of_table(table, series="taps", **known)
+    assert thick.mean == pytest.approx(3000, rel=0.01)
+    assert "It was scaled to the typical count, 3,000 by your statement." in thick.words
+    with SQLiteReader(folder / "taps.db") as reader:
+        assert counts_of_releases(reader, "taps", **known).mean == pytest.approx(3000, rel=0.01)

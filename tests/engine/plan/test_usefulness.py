@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.core.errors import ConfigurationError
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.plan.knowledge import knowledge
 from penstock.engine.plan.usefulness import UNKNOWN, Suggestion, Usefulness, usefulness
@@ -106,6 +107,24 @@ def test_a_file_of_past_public_counts_will_do(tmp_path: Path) -> None:
     assert found.accuracy is not None
     assert found.accuracy.mean == 3
     assert suggested(found)["longer units"].accuracy.mean in {3.0 * units for units in range(2, 17)}
+
+
+def test_a_typical_count_beside_a_sample_is_its_size(tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    rows = [",".join(["3"] * 40)] * 200
+    path.write_text("\n".join([",".join(map(str, range(1, 41))), *rows]))
+    found = judged("600", sample=path)
+    assert found.accuracy is not None
+    assert found.accuracy.mean == pytest.approx(600, rel=0.01)
+    assert found.accuracy.verdict == "useful"
+    tiny = judged("1/100000", sample=path)
+    assert tiny.accuracy is None
+    assert "a count of about 1e-05 is almost always 0" in tiny.words
+
+
+def test_a_sample_that_cannot_be_read_is_an_error_beside_a_typical_count(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="there is no file"):
+        judged("1/100000", sample=tmp_path / "none.csv")
 
 
 def test_counts_that_are_almost_always_zero_are_noise() -> None:

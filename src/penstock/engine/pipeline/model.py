@@ -63,7 +63,8 @@ class SourceConfig:
 class PlanConfig:
     """The table [plan]: what is publicly known about the stream, for `auto` and `penstock plan`.
 
-    None of it may come from the private events.
+    None of it may come from the private events. A sample gives the form of the counts. `typical`
+    gives their size, and then also that of a sample.
     """
 
     typical: Fraction | None = None

@@ -277,7 +277,8 @@ PLAN: Final = (
         name="sample",
         type="path",
         example="public.csv",
-        help="a public file of similar events or counts (.csv, .parquet), never the source",
+        help="a public file of similar events or counts (.csv, .parquet), never the source; with "
+        "typical, its counts are scaled to that mean",
     ),
 )
 

@@ -16,6 +16,7 @@ from penstock.engine.plan.candidates import AskedPromise
 from penstock.engine.plan.public_counts import PublicCounts, StatedFacts, made_up, periods_of
 from penstock.engine.plan.releases import counts_of_releases, counts_of_table
 from penstock.engine.plan.sample_files import counts_of_sample
+from penstock.engine.plan.scaling import scaled
 from penstock.engine.store import Reader
 from penstock.private.sources.base import Columns
 
@@ -25,6 +26,9 @@ HOW_TO_KNOW = (
 )
 
 STOCK = "The stream is a stock by your statement: counts are what is present in a unit, not events."
+
+MAX_TYPICAL = 10**12
+"""The largest typical count. Sums of counts of this size fit into 64 bits."""
 
 TABLES = (".csv", ".parquet")
 """Endings of exported tables of releases; anything else is a store."""
@@ -75,6 +79,20 @@ class PlannedView:
             kind="stock" if known.stock or own.get("kind") == "stock" else "flow",
         )
 
+    def typical(self, known: PlanConfig) -> Fraction | None:
+        """The stated mean count of a key in a unit of this view; None if none is stated.
+
+        Events of several units of the stream add up in a unit of the view. A stock does not.
+        """
+        if known.typical is None:
+            return None
+        found = known.typical * (1 if self.facts(known).kind == "stock" else self.units)
+        if found > MAX_TYPICAL:
+            raise ConfigurationError(
+                f"typical must be at most {MAX_TYPICAL:,} per unit of a view.", parameter="typical"
+            )
+        return found
+
     @classmethod
     def of(
         cls, pipeline: Pipeline, view: str | None = None, *, delta: Fraction | None = None
@@ -111,12 +129,21 @@ def knowledge(
 ) -> PlanConfig:
     """What a configuration knows, and what was given beside it.
 
-    `typical` may also name a file of past public counts, which is then the sample.
+    `typical` may also name a file of past public counts. It is then the sample, and says the size
+    of the counts, too: what the configuration knows of both does not hold then.
     """
+    size = known.typical if typical is None else None
     if isinstance(typical, str) and Path(typical).suffix in TABLES:
-        typical, sample = None, typical
+        if sample is not None:
+            raise ConfigurationError(
+                "typical: give a number beside a sample, or a file in place of one.",
+                parameter="typical",
+            )
+        sample = typical
+    elif typical is not None:
+        size = positive(typical, name="typical")
     return PlanConfig(
-        typical=known.typical if typical is None else positive(typical, name="typical"),
+        typical=size,
         seasons=tuple(seasons) or known.seasons,
         sparse=sparse or known.sparse,
         stock=stock or known.stock,
@@ -134,10 +161,12 @@ def public_counts(
 ) -> PublicCounts | None:
     """The public counts that follow from what is known; None if that is too little.
 
-    A sample counts more than releases, and releases more than sentences. A sample that is a file of
-    the pipeline's private source is refused, unopened.
+    A sample counts more than releases. Where one of them is given, it gives the form of the counts:
+    keys, seasons and jumps. `typical` then gives only their size. A sample that is a file of the
+    pipeline's private source is refused, unopened.
     """
     facts = view.facts(known)
+    typical = view.typical(known)
     if known.sample is not None:
         found = counts_of_sample(
             Path(known.sample) if pipeline is None else _checked_sample(pipeline, known.sample),
@@ -154,29 +183,45 @@ def public_counts(
             every=view.every,
             facts=facts,
             series=series or view.name,
+            typical=typical,
         )
     elif releases is not None:
         found = counts_of_releases(
-            releases, series or view.name, domain=view.domain, every=view.every, facts=facts
+            releases,
+            series or view.name,
+            domain=view.domain,
+            every=view.every,
+            facts=facts,
+            typical=typical,
         )
-    elif known.typical is not None:
+    elif typical is not None:
         found = made_up(
             view.domain,
             view.every,
-            typical=known.typical * (1 if facts.kind == "stock" else view.units),
+            typical=typical,
             facts=facts,
             sparse=known.sparse,
             window=view.promise.window,
         )
     else:
         return None
-    if len(found.counts) < 2 or not found.counts.any():
-        raise ConfigurationError(
-            "a plan needs public counts of at least two units that are not all empty."
-        )
     if facts.kind == "stock":
         found = replace(found, notes=(*found.notes, STOCK))
-    return replace(found, facts=facts).lengthened(view.promise.window).thinned()
+    mean, found = found.mean, replace(found, facts=facts).thinned()
+    _refuse_empty(found, stated=known.sample is None and typical is not None)
+    if known.sample is not None and typical is not None:
+        found = scaled(found, mean=mean, typical=float(typical))
+        _refuse_empty(found, stated=True)
+    return found.lengthened(view.promise.window)
+
+
+def _refuse_empty(public: PublicCounts, *, stated: bool) -> None:
+    """Refuse counts that tell nothing. `stated` says that their size is the typical count."""
+    if len(public.counts) < 2 or not public.counts.any():
+        raise ConfigurationError(
+            "a plan needs public counts of at least two units that are not all empty.",
+            parameter="typical" if stated else None,
+        )
 
 
 def _checked_sample(pipeline: Pipeline, sample: str) -> Path:

@@ -41,7 +41,8 @@ def plan(
     """Simulate every mechanism on public counts, and recommend one.
 
     The private source is never opened. Counts come from a public sample, from past releases or
-    from public sentences, in this order.
+    from public sentences, in this order. Beside a sample or past releases, `typical` is the size of
+    the counts.
 
     Parameters
     ----------
@@ -65,7 +66,8 @@ def plan(
     delta : int, Fraction or str, optional
         The δ that a mechanism may use. Default: that of the pipeline, or none.
     typical : int, Fraction or str, optional
-        The mean count of a key in a unit. Default: unknown.
+        The mean count of a key in a unit. Beside `sample` or `releases`, counts of their form are
+        scaled to it. Default: unknown, or that of the sample or the releases.
     seasons : sequence of str
         Durations after which the stream looks similar again. Default: none.
     sparse : bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from penstock.core.error_bounds import variance as error_variance
 from penstock.core.errors import ConfigurationError
 from penstock.core.released import Released
 from penstock.core.weights import UNIT
+from penstock.engine.plan.judgement import number
 from penstock.engine.plan.public_counts import PublicCounts, StatedFacts, scattered
 from penstock.engine.store import Reader
 from penstock.private.mechanisms.tide import SUMS, UNITS
@@ -29,9 +31,15 @@ _HALVES = (1, 3, 7, 15, 31, 63)
 
 
 def counts_of_releases(
-    reader: Reader, name: str, *, domain: Domain, every: str, facts: StatedFacts
+    reader: Reader,
+    name: str,
+    *,
+    domain: Domain,
+    every: str,
+    facts: StatedFacts,
+    typical: Fraction | None = None,
 ) -> PublicCounts:
-    """Public counts like those behind the releases of a series."""
+    """Public counts like those behind the releases of a series, with the mean `typical`, if any."""
     series = reader.series(name)
     if series.calendar is not None and series.calendar.every != every:
         raise ConfigurationError(
@@ -49,14 +57,24 @@ def counts_of_releases(
         domain=domain,
         every=every,
         facts=facts,
+        typical=typical,
         words=f"The counts are like the releases of {name!r}",
     )
 
 
 def counts_of_table(
-    path: Path, *, domain: Domain, every: str, facts: StatedFacts, series: str | None = None
+    path: Path,
+    *,
+    domain: Domain,
+    every: str,
+    facts: StatedFacts,
+    series: str | None = None,
+    typical: Fraction | None = None,
 ) -> PublicCounts:
-    """Public counts like those behind a table of `penstock export`."""
+    """Public counts like those behind a table of `penstock export`.
+
+    They have the mean `typical`, if one is given.
+    """
     if path.suffix == ".parquet":
         table = arrow("pyarrow.parquet").read_table(path)
     else:
@@ -92,6 +110,7 @@ def counts_of_table(
         domain=domain,
         every=every,
         facts=facts,
+        typical=typical,
         words=f"The counts are like the releases of {chosen!r} in {path.name}",
     )
 
@@ -107,6 +126,7 @@ def _like(
     domain: Domain,
     every: str,
     facts: StatedFacts,
+    typical: Fraction | None,
     words: str,
 ) -> PublicCounts:
     notes: tuple[str, ...] = ()
@@ -116,13 +136,22 @@ def _like(
     else:
         domain = Domain(keys)
         notes = ("The releases have other keys than the pipeline. Their keys stand in.",)
+    means = np.maximum(means, 0)
+    size = ""
+    if typical is not None and means.any():
+        mean = float(means.mean())
+        means = means * (float(typical) / mean)
+        size = (
+            f" The result has a mean of {number(mean)} per key and unit. It was scaled to the "
+            f"typical count, {number(float(typical))} by your statement."
+        )
     return PublicCounts(
-        counts=scattered(np.maximum(means, 0), facts.kind),
+        counts=scattered(means, facts.kind),
         domain=domain,
         every=every,
         facts=facts,
         words=f"{words}: their noise was taken out as far as that is possible, and counts were "
-        "drawn at random around the result.",
+        f"drawn at random around the result.{size}",
         notes=notes,
     )
 
@@ -203,16 +232,48 @@ def smoothed(
     weight = fresh.astype(np.float64)
     seen = np.maximum(weight.sum(axis=0), 1)
     noise = np.where(fresh, variance, 0).sum(axis=0) / seen
+    average, predicted = best_average(value, weight, periods)
+    missed = (weight * np.square(value - predicted)).sum(axis=0) / seen
     level = (value * weight).sum(axis=0) / seen
-    best, least = np.where(fresh, value, level), noise.copy()
-    for total, number in _sums(value * weight, weight, periods):
-        others = np.maximum(number - weight, 1e-9)
-        predicted = np.where(number > weight, (total - value * weight) / others, level)
-        miss = (weight * np.square(value - predicted)).sum(axis=0) / seen - noise
-        average = np.where(number > 0, total / np.maximum(number, 1e-9), level)
-        best = np.where(miss < least, average, best)
-        least = np.minimum(miss, least)
-    return best
+    return np.where(missed - noise < noise, average, np.where(fresh, value, level))
+
+
+def best_average(
+    value: FloatArray, weight: FloatArray, periods: Sequence[int] = ()
+) -> tuple[FloatArray, FloatArray]:
+    """For each key the average that predicts its numbers best, with and without the unit itself.
+
+    Averages over the units near each one are tried, and over the units of the same phase.
+
+    Parameters
+    ----------
+    value : FloatArray
+        One row per unit, one column per key.
+    weight : FloatArray
+        1 where a number is to be used, and 0 elsewhere.
+    periods : sequence of int
+        The seasons, in units. Default: none.
+
+    Returns
+    -------
+    average : FloatArray
+        The average at each unit and key.
+    predicted : FloatArray
+        The same average without the number of the unit itself.
+    """
+    seen = np.maximum(weight.sum(axis=0), 1)
+    level = (value * weight).sum(axis=0) / seen
+    best = found = np.broadcast_to(level, value.shape)
+    least = np.full(value.shape[1], np.inf)
+    for total, used in _sums(value * weight, weight, periods):
+        others = np.maximum(used - weight, 1e-9)
+        predicted = np.where(used > weight, (total - value * weight) / others, level)
+        missed = (weight * np.square(value - predicted)).sum(axis=0) / seen
+        average = np.where(used > 0, total / np.maximum(used, 1e-9), level)
+        better = missed < least
+        best, found = np.where(better, average, best), np.where(better, predicted, found)
+        least = np.minimum(missed, least)
+    return best, found
 
 
 def _sums(

@@ -162,17 +162,18 @@ def usefulness(pipeline: Pipeline, known: PlanConfig) -> list[Usefulness]:
 
 def _of(pipeline: Pipeline, name: str, known: PlanConfig) -> Usefulness:
     planned = PlannedView.of(pipeline, name)
-    typical = _stated(planned, known)
+    stated = planned.typical(known)
     try:
         public = public_counts(planned, known, pipeline=pipeline)
-    except ConfigurationError:
-        if typical is None:
+    except ConfigurationError as error:
+        if error.parameter != "typical" or stated is None:
             raise
-        problem = (  # the made-up counts are all 0
-            f"a count of about {about(typical)} is almost always 0, and what is published is "
+        problem = (  # the simulated counts are all 0
+            f"a count of about {about(float(stated))} is almost always 0, and what is published is "
             "noise. Use longer units or coarser keys."
         )
-        return Usefulness(view=name, problem=problem, empty=exp(-typical * planned.domain.size))
+        empty = exp(-float(stated) * planned.domain.size)
+        return Usefulness(view=name, problem=problem, empty=empty)
     if public is None:
         return Usefulness(view=name, problem=UNKNOWN)
     choice = MechanismChoice.of(pipeline.mechanism(name))
@@ -181,20 +182,15 @@ def _of(pipeline: Pipeline, name: str, known: PlanConfig) -> Usefulness:
         problem = f"{choice.name} cannot be simulated: {misfit}"
         return Usefulness(view=name, problem=problem, empty=_empty(public, planned.domain))
     look = _QuickLook(planned, known, public, choice, alone=len(pipeline.views) == 1)
-    present = look.present if typical is None else replace(look.present, mean=typical)
+    present = look.present
+    if stated is not None and known.sample is None:
+        present = replace(present, mean=float(stated))
     return Usefulness(
         view=name,
         accuracy=present,
         suggestions=tuple(look.suggestions()),
         empty=_empty(public, planned.domain),
     )
-
-
-def _stated(view: PlannedView, known: PlanConfig) -> float | None:
-    """The stated mean count of a key in a unit of the view; None if a sample says it."""
-    if known.sample is not None or known.typical is None:
-        return None
-    return float(known.typical) * (1 if view.facts(known).kind == "stock" else view.units)
 
 
 def _empty(public: PublicCounts, domain: Domain) -> float:
