@@ -42,6 +42,7 @@ ASKED = (
     f"{TAPS}/ledger/verification",
     "/health",
     "/assets/uplot/uPlot.min.css",
+    "/favicon.ico",
 )
 
 

@@ -115,6 +115,11 @@ def add_routes(app: FastAPI, options: ServiceOptions) -> None:
     def embed(request: Request, stream: str) -> Response:
         return page(request, "embed.html", options.frames)
 
+    @app.get("/favicon.ico", include_in_schema=False)
+    def icon(request: Request) -> Response:
+        """The icon that a browser asks for where a page names none: at an answer of the API."""
+        return asset(request, "logo.svg")
+
     @app.get("/assets/{name:path}", include_in_schema=False)
     def asset(request: Request, name: str) -> Response:
         if name.endswith(".html"):
