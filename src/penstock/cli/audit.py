@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -280,14 +281,11 @@ def _audit_all(how: _Job, *, quick: bool) -> None:
     with (
         _interruptible("the same command goes on from what was done"),
         _bar() as progress,
-        _bounding_beside(how.seed, rounds) as bounding_verdict,
+        new_pool(how.workers) as pool,
     ):
+        bounding_verdict = _bounding_in(pool, how.seed, rounds)
         verdicts = suite.audit_all(
-            quick=quick,
-            seed=how.seed,
-            workers=how.workers,
-            folder=how.folder,
-            progress=progress,
+            quick=quick, seed=how.seed, folder=how.folder, progress=progress, pool=pool
         )
         bounding = bounding_verdict()
     command = _command(None, {"all": True, "quick": quick, "seed": how.seed})
@@ -302,11 +300,11 @@ def _audit_all(how: _Job, *, quick: bool) -> None:
         sys.exit(code)
 
 
-@contextmanager
-def _bounding_beside(seed: int | None, rounds: int) -> Iterator[Callable[[], BoundingVerdict]]:
-    """Audit bounding in another process. What is yielded waits for the verdict."""
-    with new_pool(1) as pool:
-        yield pool.submit(bounding_audit, seed=seed, rounds=rounds).result
+def _bounding_in(
+    pool: ProcessPoolExecutor, seed: int | None, rounds: int
+) -> Callable[[], BoundingVerdict]:
+    """Audit bounding in a process of the pool. What is given back waits for the verdict."""
+    return pool.submit(bounding_audit, seed=seed, rounds=rounds).result
 
 
 def _show_noise(how: _Job, found: NoiseVerdict) -> NoReturn:

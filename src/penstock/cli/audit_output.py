@@ -251,27 +251,12 @@ def print_verdicts(verdicts: Sequence[Verdict], bounding: BoundingVerdict | None
     def say(text: str = "", style: str = "") -> None:
         console.print(Text(text, style), soft_wrap=True)
 
-    table = Table(title="Audits", title_justify="left", title_style="bold")
-    table.add_column("name", no_wrap=True)
-    table.add_column("flawed")
-    for heading in ("claimed", "lower bound", "exact", "replay"):
-        table.add_column(heading, justify="right")
-    table.add_column("verdict")
-    table.add_column("seconds", justify="right")
-    for verdict in verdicts:
-        table.add_row(
-            Text(verdict.name),
-            "yes" if verdict.flawed else "no",
-            report.claim(verdict),
-            report.at_least(
-                verdict.lower_bound, above=float(verdict.claimed) if verdict.exceeded else None
-            ),
-            "" if verdict.exact is None else Text(report.interval(verdict.exact)),
-            Text(report.replay_cell(verdict)),
-            Text(report.verdict_mark(verdict), STYLES[report.tone(verdict)]),
-            f"{verdict.seconds:.1f}",
-        )
-    console.print(table)
+    exact = any(verdict.exact is not None for verdict in verdicts)
+    console.print(Text("Audits", "bold"))
+    for kind, flawed in (("registered mechanism", False), ("flawed variant", True)):
+        some = [verdict for verdict in verdicts if verdict.flawed is flawed]
+        if some:
+            console.print(_verdict_table(kind, some, exact=exact))
     for verdict in verdicts:
         if verdict.failure is not None:
             say(f"{verdict.name}: {report.sentence(verdict)}", STYLES["unknown"])
@@ -283,3 +268,23 @@ def print_verdicts(verdicts: Sequence[Verdict], bounding: BoundingVerdict | None
     say(report.tried_by_all(verdicts, bounding))
     say(report.weakest_of_all(verdicts))
     say(report.closing(verdicts, false_alarm=suite.FALSE_ALARM))
+
+
+def _verdict_table(kind: str, verdicts: Sequence[Verdict], *, exact: bool) -> Table:
+    table = Table(kind)
+    for heading in ("claimed", "bound", *(["exact"] if exact else []), "replay"):
+        table.add_column(heading, justify="right")
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("s", justify="right")
+    for verdict in verdicts:
+        above = float(verdict.claimed) if verdict.exceeded else None
+        table.add_row(
+            Text(verdict.name),
+            report.claim(verdict),
+            report.at_least(verdict.lower_bound, above=above),
+            *([Text(report.exact_cell(verdict))] if exact else []),
+            Text(report.replay_cell(verdict)),
+            Text(report.verdict_mark(verdict), STYLES[report.tone(verdict)]),
+            f"{verdict.seconds:.1f}",
+        )
+    return table

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core.weights import Weights
 from penstock.lab.audit.attack import OutputEvent, add, cells, choose
-from penstock.lab.audit.classifier import score_cells
+from penstock.lab.audit.classifier import learn
 from penstock.lab.audit.model import Look, Pair, Traces
 from penstock.lab.audit.pairs import standard
 
@@ -130,7 +130,7 @@ def test_a_classifier_learns_from_what_else_is_shown() -> None:
         return Traces(nothing, nothing == 0, None, {"hint": hint})
 
     train = runs(0), runs(2)
-    assert not score_cells(train, runs(0)).keys() & score_cells(train, runs(2)).keys()
+    assert not learn(train).cells(runs(0)).keys() & learn(train).cells(runs(2)).keys()
 
 
 def test_counts_are_added() -> None:
@@ -180,7 +180,7 @@ def test_a_classifier_tells_two_streams_apart() -> None:
         )
 
     train = draw(2, 2_000), draw(0, 2_000)
-    left, right = score_cells(train, draw(2, 2_000)), score_cells(train, draw(0, 2_000))
+    left, right = learn(train).cells(draw(2, 2_000)), learn(train).cells(draw(0, 2_000))
     assert sum(left.values()) == sum(right.values()) == 2_000
     _, event = choose(left, right, confidence=0.99)
     hits, misses = (
@@ -201,11 +201,11 @@ def test_the_score_of_a_trace_does_not_depend_on_the_traces_beside_it() -> None:
         )  # floats: no score lies on an edge
 
     train, trial = (draw(1, 500), draw(0, 500)), draw(1, 300)
-    together = score_cells(train, trial)
+    together = learn(train).cells(trial)
     alone: dict[str, int] = {}
     for at in range(len(trial)):
         alone = add(
-            alone, score_cells(train, Traces(trial.values[at : at + 1], trial.fresh[at : at + 1]))
+            alone, learn(train).cells(Traces(trial.values[at : at + 1], trial.fresh[at : at + 1]))
         )
     assert alone == together
 

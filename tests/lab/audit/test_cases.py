@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.lab.audit import engine
+from penstock.lab.audit.attack import about
 from penstock.lab.audit.cases import SHAPES, other_cases, parent_cases
 from penstock.lab.audit.flawed import VARIANTS
 from penstock.lab.audit.model import Case
@@ -16,7 +17,7 @@ from penstock.lab.audit.subjects import subject
 from penstock.lab.audit.suite import SHIPPED
 from penstock.private.mechanisms.registry import MECHANISMS
 
-RUNS = 40
+RUNS = 64
 
 
 def cases_of(name: str) -> tuple[Case, ...]:
@@ -91,3 +92,19 @@ def test_a_parent_is_acquitted_on_the_streams_of_its_flawed_variants(
     verdict = engine.audit(found, confidence=0.999, seed=3, workers=1)
     assert not verdict.convicted, verdict.row()
     assert "(as for " in verdict.pair.name
+
+
+def test_nodes_of_a_tree_are_compared_where_sums_are_shown_of_keys() -> None:
+    (case,) = (case for case in cases_of("tide") if case.configuration["nodes"] == "True")
+    seen = case_traces(case, 0, 2, (1,))
+    assert seen.values.shape[2] == case.shown.keys > seen.public["sums"].shape[2]
+    values, left, right, sums = about(seen, case.shown)
+    assert values.shape == seen.values.shape
+    assert left.shape == right.shape == (1, case.pair.units, case.shown.keys)
+    assert not sums
+    found = engine.work(engine.Task(f"tide 2 4 {RUNS}", cases_number("tide", case), 0, 0, 2, 1))
+    assert sum(found["all"].values()) == 2
+
+
+def cases_number(name: str, case: Case) -> int:
+    return [each.pair.name for each in subject(name, runs=RUNS).cases].index(case.pair.name)

@@ -38,6 +38,26 @@ class ToldStranger(ps.Uniform):
     grain: int = 1
 
 
+class FailingStranger(ps.Uniform):
+    """Says that it treats each key by itself, and fails when that is tested."""
+
+    name = "failing"
+
+    def step(self, state: Any, unit: ps.Private, gate: ps.Gate) -> tuple[Any, ps.Released]:
+        if gate.keys > KEYS:
+            raise RuntimeError("too many keys")
+        return super().step(state, unit, gate)
+
+
+class StrangerWithoutStreams(ps.Uniform):
+    """Fails when it is asked for hard streams."""
+
+    name = "without_streams"
+
+    def hard_streams(self) -> Iterator[np.ndarray[Any, Any]]:
+        raise RuntimeError("no streams")
+
+
 class PeekingStranger(ps.Uniform):
     """Marks units with exactly 50 events: it looks, and nobody paid for that."""
 
@@ -166,3 +186,14 @@ def test_keys_that_are_not_treated_by_themselves_are_noticed() -> None:
         match="Neighbourly says by_key = True, but its release for one key depends",
     ):
         subject(f"{HERE}:Neighbourly")
+
+
+@pytest.mark.parametrize(
+    ("cls", "said"),
+    [(FailingStranger, "too many keys"), (StrangerWithoutStreams, "no streams")],
+)
+def test_an_error_before_the_audit_is_a_verdict(cls: type[ps.Uniform], said: str) -> None:
+    verdict = audit(subject(f"{HERE}:{cls.__name__}", runs=40), seed=1, workers=1)
+    assert (verdict.outcome, verdict.exit_code) == ("crashed", 3)
+    assert verdict.failure is not None
+    assert verdict.failure.reason == f"RuntimeError: {said}"

@@ -20,7 +20,7 @@ from penstock.private.mechanisms.registry import MECHANISMS
 
 @pytest.mark.nightly
 def test_everybody_gets_what_they_deserve() -> None:
-    """False alarm: at most 1e-3 in all, for a new seed. About 500 CPU seconds.
+    """False alarm: at most 1e-3 in all, for a new seed. About 160 CPU seconds.
 
     Quick twins: the three tests below, which need one or two seconds per mechanism.
     """
@@ -28,6 +28,29 @@ def test_everybody_gets_what_they_deserve() -> None:
     assert [verdict.name for verdict in verdicts] == [*SHIPPED, *VARIANTS]
     for verdict in verdicts:
         assert verdict.convicted is verdict.flawed, verdict.row()
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_no_case_has_too_few_runs_to_convict_anything(quick: bool) -> None:
+    """An event that tells the two streams apart in every run convicts in each case."""
+    confidence = 1 - suite.FALSE_ALARM / len(suite.everybody(quick=quick))
+    for each in suite.everybody(quick=quick):
+        if each.exact:
+            continue
+        able = engine.SampledAudit(each, confidence=confidence, seed=1)
+        assert {task.pair for task in able.tasks} == set(range(len(each.cases))), each.name
+
+
+def test_the_seed_chooses_the_cases_of_a_quick_audit() -> None:
+    each = subject("ba", epsilon="1/2", runs=80)
+
+    def chosen(seed: int) -> set[int]:
+        few = engine.SampledAudit(each, confidence=0.999, seed=seed, most_cases=5)
+        return {task.pair for task in few.tasks}
+
+    assert len(chosen(1)) == 5
+    assert chosen(1) == chosen(1)
+    assert set().union(*map(chosen, range(40))) == set(range(len(each.cases)))
 
 
 SLOW_FLAWS = {"bd_independent_groups"}  # 30 CPU seconds; ba_independent_groups has the same flaw
@@ -165,22 +188,38 @@ def test_a_killed_run_over_everybody_goes_on_from_what_was_done(
 ) -> None:
     few = [subject("uniform", runs=20_000), subject("ba", runs=20), subject("bd", runs=20)]
     monkeypatch.setattr(suite, "everybody", lambda quick: few)
+    monkeypatch.setattr(suite, "LEAST_QUICK_REPLAYS", 1)
+    monkeypatch.setattr(suite, "QUICK_REPLAYS_OF_ALL", 1)
 
-    def stop_in_bd(name: str, done: int, of: int) -> None:
-        if name == "bd" and done == 5:
+    stopped: list[int] = []
+
+    def stop_in_the_middle(name: str, done: int, of: int) -> None:
+        if done == of // 2:
+            stopped.append(done)
             raise StopError
 
     with pytest.raises(StopError):
-        suite.audit_all(quick=True, folder=tmp_path, progress=stop_in_bd)
-    begun: dict[str, int] = {}
-    verdicts = suite.audit_all(
-        quick=True, folder=tmp_path, progress=lambda name, done, of: begun.setdefault(name, done)
-    )
-    assert begun["bd"] == 5
-    for each in few[:2]:
-        assert begun[each.name] == len(
-            list(engine.tasks(each, 0))
-        )  # nothing of these was done again
+        suite.audit_all(quick=True, folder=tmp_path, workers=2, progress=stop_in_the_middle)
+    kept = {}
+    confidence = 1 - suite.FALSE_ALARM * 9 / 10 / len(few)
+    for each in few:
+        sampled = engine.SampledAudit(
+            each, confidence=confidence, folder=tmp_path, most_cases=suite.QUICK_CASES
+        )
+        kept[each.name] = sampled
+    assert sum(sampled.done for sampled in kept.values()) > 0
+    done_again: list[str] = []
+    genuine = engine.SampledAudit.add
+
+    def counted(self: Any, task: engine.Task, result: engine.TaskResult) -> None:
+        done_again.append(self.subject.name)
+        genuine(self, task, result)
+
+    monkeypatch.setattr(engine.SampledAudit, "add", counted)
+    verdicts = suite.audit_all(quick=True, folder=tmp_path, workers=2)
+    assert [each.seed for each in verdicts] == [kept[each.name].seed for each in few]
+    for each in few:
+        assert done_again.count(each.name) == len(kept[each.name].left)
     again = suite.audit_all(quick=True, seed=verdicts[1].seed)
     assert again[1].lower_bound == verdicts[1].lower_bound
     assert list(tmp_path.iterdir()) == []

@@ -119,11 +119,11 @@ def about(traces: Traces, pair: Pair) -> tuple[_Array, _Array, _Array, bool]:
         return values, (sums @ pair.left)[None], (sums @ pair.right)[None], True
     if divisor is None:
         return traces.values, pair.left[None], pair.right[None], False
-    values = traces.values
-    if traces.kind == "filtered":
-        values, divisor = traces.public[SUMS], traces.public[UNITS]
+    values, shown = traces.values, traces.public
+    if traces.kind == "filtered" and shown[SUMS].shape == values.shape:
+        values, divisor = shown[SUMS], shown[UNITS]
     elif traces.kind != "sum":  # the divisor is only a finer grid
-        return traces.values / divisor, pair.left[None], pair.right[None], False
+        return values / divisor, pair.left[None], pair.right[None], False
     until = np.arange(1, pair.units + 1)[:, None]
     since = np.maximum(until - divisor, 0)
     totals = (
@@ -271,8 +271,3 @@ def _ratio(one: Counts, other: Counts, cell: str) -> float:
     """The log-ratio of a cell, less 1.5 standard errors: rare cells do not win by luck."""
     here, there = one.get(cell, 0) + 0.5, other.get(cell, 0) + 0.5
     return math.log(here / there) - 1.5 * math.sqrt(1 / here + 1 / there)
-
-
-def as_lines(stream: IntArray) -> list[str]:
-    """A stream as text: one line per unit."""
-    return ["  ".join(map(str, row)) for row in stream.tolist()]

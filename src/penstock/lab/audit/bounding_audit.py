@@ -21,6 +21,7 @@ from penstock.core.exact import whole
 from penstock.lab.audit.bounding.counting_run import CountedStream, counted
 from penstock.lab.audit.bounding.feeds import FEEDS, FeedKind
 from penstock.lab.audit.bounding.naive_counts import Counts, PlacedEvent, naive_counts, placed
+from penstock.lab.audit.bounding.single_unit import judged_unit, make_unit
 from penstock.lab.audit.bounding.streams import (
     EventCase,
     Random,
@@ -42,6 +43,9 @@ ROUNDS, QUICK_ROUNDS = 120, 30
 
 LARGE_EVERY = 30
 """Of so many rounds, one has very many persons."""
+
+UNITS_PER_ROUND = 3
+"""Beside each pair of streams, so many single units are counted without a source."""
 
 MAX_VIOLATIONS = 20
 """An audit ends after so many violations."""
@@ -83,11 +87,32 @@ def bounding_audit(
             _Round(number, name, FEEDS[name], Path(folder), rng, found).judge(
                 make(rng, finite=FEEDS[name].finite)
             )
+            _judge_units(number, seed, found)
             if progress is not None:
                 progress(number, rounds)
             if len(found.violations) >= MAX_VIOLATIONS:
                 break
     return found.verdict(seed=seed, seconds=time.monotonic() - start)
+
+
+def _judge_units(number: int, seed: int, found: _Findings) -> None:
+    """Count single units, of any number of keys and any times, without a source."""
+    for place in range(UNITS_PER_ROUND):
+        rng = np.random.default_rng([seed, number, place])
+        case = make_unit(rng)
+        found.units += 1
+        found.most_keys = max(found.most_keys, case.keys)
+        try:
+            broken = list(judged_unit(case, rng))
+        except Exception as error:  # whatever the audited code raises is a finding
+            found.failures.append(
+                ("crashed", f"round {number} (a unit alone): {type(error).__name__}: {error}")
+            )
+            continue
+        found.violations += [
+            BoundingViolation(sentence, text, "a unit alone", number, 1, case.contribution)
+            for sentence, text in broken
+        ]
 
 
 @dataclass
@@ -98,6 +123,7 @@ class _Findings:
     failures: list[tuple[Outcome, str]] = field(default_factory=list)
     rounds: int = 0
     streams: int = 0
+    units: int = 0
     events: int = 0
     restarts: int = 0
     longest: int = 0
@@ -130,11 +156,11 @@ class _Findings:
             self.most_persons,
             tuple(sorted(self.contributions)),
             dict(self.sources),
-            {},
             self.nearest,
             self.reached,
             seconds,
             seed,
+            self.units,
         )
 
     def note(self, case: EventCase, name: str) -> None:

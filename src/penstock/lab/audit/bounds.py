@@ -49,5 +49,14 @@ def epsilon_bound(
     return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
 
 
+def can_convict(epsilon: float, runs: int, *, confidence: float, delta: float = 0.0) -> bool:
+    """Whether so many runs bound an event above ε that tells the streams apart in every run.
+
+    >>> can_convict(2, 100, confidence=0.999), can_convict(6, 1000, confidence=0.999)
+    (True, False)
+    """
+    return epsilon_bound(runs, runs, 0, runs, confidence=confidence, delta=delta) > epsilon
+
+
 def _special() -> Any:
     return require("scipy.special", "lab", "an audit's confidence bounds")

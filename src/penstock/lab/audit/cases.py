@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,23 @@ from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError, NoiseError
 from penstock.core.hierarchy import Hierarchy
 from penstock.lab.audit import flawed
+from penstock.lab.audit.bounds import can_convict
 from penstock.lab.audit.model import Case, Pair
 from penstock.lab.audit.pairs import FAR, LOOKS, looked_at, with_person
 from penstock.private.histograms.registry import HISTOGRAMS
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.mechanisms.pan import PanPrivate
 
-LEAST_RUNS = 40
+LEAST_RUNS = 64
 """The fewest runs of a case."""
+
+LESS_EPSILON = (Fraction(1, 2), Fraction(1, 4))
+"""What a case with few runs promises: so little that an event convicts which tells the streams
+apart in every run. At a larger ε, few runs convict nothing.
+"""
+
+SURE = 1 - 1e-6
+"""The confidence of one pair in a run over everybody, or more."""
 
 ONE_BY_ONE, KEYS_PER_RUN = 1_000, 100
 """The most runs of a case whose runs cannot be keys of one run. Where the usual runs are keys, it
@@ -90,8 +100,9 @@ PARAMETERS: Mapping[str, tuple[dict[str, Any], ...]] = {
 def parent_cases(mechanism: Mechanism[Any], runs: int) -> Iterator[Case]:
     """The hand-made pairs and looks of the flawed variants that were made of this mechanism.
 
-    The mechanism has the parameters of the variant. For a pan-private one with looks between units,
-    a look is taken when its unit has been released, because the promise covers no other.
+    The mechanism has the parameters of the variant, with a smaller ε for few runs. For a
+    pan-private one with looks between units, a look is taken when its unit has been released,
+    because the promise covers no other.
 
     Parameters
     ----------
@@ -108,15 +119,17 @@ def parent_cases(mechanism: Mechanism[Any], runs: int) -> Iterator[Case]:
                 pair = _covered(pair, within=parent.in_parts)
             if not _same_form(parent, mechanism):
                 continue
-            promise = parent.guarantee
+            many = _runs(parent, pair, runs, plain=variant.domain is None)
+            made = _with_less(parent, many)
+            promise = made.guarantee
             yield Case(
-                parent,
+                made,
                 replace(pair, name=f"{pair.name} (as for {variant.name})"),
                 promise.epsilon,
                 promise.window,
                 promise.delta,
                 variant.domain,
-                runs=_runs(parent, pair, runs, plain=variant.domain is None),
+                runs=many,
             )
 
 
@@ -143,7 +156,7 @@ def _same_form(parent: Mechanism[Any], mechanism: Mechanism[Any]) -> bool:
 
 
 def other_cases(mechanism: Mechanism[Any], runs: int) -> Iterator[Case]:
-    """The mechanism with other sizes and parameters, at the same promise of ε and δ.
+    """The mechanism with other sizes and parameters, at the same δ, and a smaller ε for few runs.
 
     Parameters
     ----------
@@ -175,9 +188,10 @@ def _announced(mechanism: PanPrivate, runs: int) -> Iterator[Case]:
         pair = replace(
             pair, name=f"{pair.name}, announced", look=replace(pair.look, announced=True)
         )
-        promise = told.guarantee
-        count = _runs(told, pair, runs, plain=True)
-        yield Case(told, pair, promise.epsilon, promise.window, promise.delta, runs=count)
+        many = _runs(told, pair, runs, plain=True)
+        made = _with_less(told, many)
+        promise = made.guarantee
+        yield Case(made, pair, promise.epsilon, promise.window, promise.delta, runs=many)
 
 
 def _case(
@@ -187,16 +201,18 @@ def _case(
     user_level = mechanism.guarantee.user_level
     units = mechanism.window + (1 if user_level else shape.beyond)
     domain = _deep(shape.keys) if shape.deep else None
+    plain = domain is None and not shape.restart
+    first = 1 if user_level else units - mechanism.window + 1
+    stay = units if user_level else mechanism.window
+    pair = with_person(shape.name, _stream(units, shape.keys), first, stay, shape.contribution)
     try:
         made = replace(mechanism, contribution=shape.contribution, **more)
+        many = _runs(made, pair, runs, plain=plain)
+        made = _with_less(made, many)
         made.run(Domain.of(shape.keys) if domain is None else domain)
     except (ConfigurationError, NoiseError):
         return
-    first = 1 if user_level else units - made.window + 1
-    stay = units if user_level else made.window
-    pair = with_person(shape.name, _stream(units, shape.keys), first, stay, shape.contribution)
     promise = made.guarantee
-    plain = domain is None and not shape.restart
     yield Case(
         made,
         pair,
@@ -205,8 +221,19 @@ def _case(
         promise.delta,
         domain,
         restart=units // 2 if shape.restart else 0,
-        runs=_runs(made, pair, runs, plain=plain),
+        runs=many,
     )
+
+
+def _with_less(mechanism: Mechanism[Any], runs: int) -> Mechanism[Any]:
+    """The mechanism, with a smaller ε if so few runs could convict nothing at its own."""
+    promise = mechanism.guarantee
+    for epsilon in (promise.epsilon, *LESS_EPSILON):
+        if epsilon <= promise.epsilon and can_convict(
+            float(epsilon), runs // 2, confidence=SURE, delta=float(promise.delta)
+        ):
+            return replace(mechanism, epsilon=epsilon)
+    return mechanism
 
 
 def _runs(mechanism: Mechanism[Any], pair: Pair, runs: int, *, plain: bool) -> int:

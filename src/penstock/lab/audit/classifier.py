@@ -97,19 +97,6 @@ def learn(train: tuple[Traces, Traces]) -> TraceClassifier:
     return TraceClassifier(layout, low, high, middle, codes, chosen, mean, spread, weights, edges)
 
 
-def score_cells(train: tuple[Traces, Traces], traces: Traces) -> Counts:
-    """Cells by the score of a classifier that is learned on the training runs.
-
-    Parameters
-    ----------
-    train : pair of Traces
-        Runs on the left and on the right stream.
-    traces : Traces
-        Other runs.
-    """
-    return learn(train).cells(traces)
-
-
 def _fitted(both: FloatArray, is_left: BoolArray) -> FloatArray:
     """Newton's method on the ridge-regularised logistic loss."""
     weights = np.zeros(both.shape[1])

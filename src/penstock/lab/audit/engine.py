@@ -10,7 +10,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
@@ -19,15 +19,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from penstock.core.errors import BudgetError, ConfigurationError
 from penstock.core.notebook_html import card, table
 from penstock.lab.audit import attack
 from penstock.lab.audit.attack import Counts, OutputEvent
-from penstock.lab.audit.bounds import epsilon_bound
+from penstock.lab.audit.bounds import can_convict, epsilon_bound
 from penstock.lab.audit.classifier import TraceClassifier, learn
 from penstock.lab.audit.model import Pair
 from penstock.lab.audit.noise_audit import NoiseVerdict
-from penstock.lab.audit.replay.verdict import ReplayVerdict
+from penstock.lab.audit.replay.verdict import EXIT_CODES, ReplayVerdict
 from penstock.lab.audit.sample import case_traces, clean_memory
 from penstock.lab.audit.subjects import Subject, resolve
 from penstock.lab.audit.trace_codings import ERRORS, NO_ERROR, MemoryOfBoth, trace_codings
@@ -37,13 +39,17 @@ CHUNK_BY_KEY = 25_000
 CHUNK = 1_000
 TRAINING, LEAST_TRAINING, TRAINING_SHARE = 2_000, 16, 8
 """The most and the fewest runs of each stream that a classifier is learned on, and how many times
-as many runs an audit has.
+as many runs an audit has. On fewer runs nothing is learned.
 """
 
-FEW, FEW_OF_OTHERS = 50, 200
-"""Runs one by one that a task adds, where runs are keys: for what belongs to no key. Mechanisms
-that are not registered get more, because nothing is known about them.
+FEW, FEW_OF_OTHERS = 150, 300
+"""Runs one by one that are added to the first runs that choose the event, and to the first that
+test it, where runs are keys: for what belongs to no key. They suffice to convict at ε = 2. More are
+added for mechanisms that are not registered, because nothing is known about them.
 """
+
+TASKS_PER_JOB = 4
+"""Tasks of one case that a process does one after the other: it learns one classifier for them."""
 
 FINALISTS, OTHER_FINALISTS = 3, 2
 """The most pairs whose events are tried on new runs, of the subject's own claim and of others. They
@@ -53,19 +59,14 @@ are chosen on the first runs, so only they share the confidence.
 LEARNED = "learned"
 """The name of the coding by a classifier's score."""
 
+SAMPLED, REPLAYED = "monte carlo", "replay"
+"""The method of a verdict by sampling, and of one by the replay alone."""
+
 PACKAGE = Path(__file__).parents[2]
 """The folder of the package. A change of any file in it makes kept chunks invalid."""
 
 Outcome: TypeAlias = Literal["acquitted", "convicted", "refused", "crashed"]
 """What an audit ends with. `refused`: the ledger stopped the mechanism. `crashed`: it failed."""
-
-EXIT_CODES: dict[Outcome, int] = {
-    "acquitted": 0,
-    "convicted": 1,
-    "refused": 3,
-    "crashed": 3,
-}
-"""The exit code of each outcome."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,10 @@ class Verdict:
     seed: int
     cells: list[tuple[str, int, int]] = field(default_factory=list)
     exact: tuple[float, float] | None = None
-    method: str = "monte carlo"
+    """The largest loss of all outputs on tiny streams: an interval that contains it."""
+    exact_claimed: Fraction | None = None
+    """The claim that the exact loss is compared with, if that is not `claimed`."""
+    method: str = SAMPLED
     delta: Fraction = Fraction(0)
     configuration: dict[str, str] = field(default_factory=dict)
     """All parameters of the audited mechanism."""
@@ -168,12 +172,12 @@ class Verdict:
     @property
     def share(self) -> float:
         """How near the largest loss or bound comes to the promise: 1 is the promise itself."""
-        losses = [self.lower_bound]
+        shares = [0.0, self.lower_bound / float(self.claimed)]
         if self.exact is not None:
-            losses.append(self.exact[0])
+            shares.append(self.exact[0] / float(self.exact_claimed or self.claimed))
         if self.replay is not None:
-            losses.append(self.replay.loss)
-        return max(0.0, *losses) / float(self.claimed)
+            shares.append(self.replay.loss / float(self.claimed))
+        return max(shares)
 
     @property
     def exceeded(self) -> bool:
@@ -189,7 +193,8 @@ class Verdict:
     @property
     def certified(self) -> bool | None:
         """Whether the exact loss is at most the claim. None if it was not computed."""
-        return None if self.exact is None else self.exact[1] <= float(self.claimed) + 1e-8
+        claimed = self.exact_claimed or self.claimed
+        return None if self.exact is None else self.exact[1] <= float(claimed) + 1e-8
 
     def __repr__(self) -> str:
         return f"<Verdict {self.name}: {self._said}>"
@@ -233,6 +238,9 @@ class Verdict:
             "seconds": round(self.seconds, 1),
             "method": self.method,
             "exact": None if self.exact is None else [round(bound, 6) for bound in self.exact],
+            "exact_claimed": None
+            if self.exact is None
+            else float(self.exact_claimed or self.claimed),
             "certified": self.certified,
             "confidence": self.confidence,
             "runs": self.runs,
@@ -250,9 +258,10 @@ class Verdict:
         }
 
 
-def tasks(subject: Subject, seed: int) -> Iterator[Task]:
-    """All tasks of an audit."""
-    for number, case in enumerate(subject.cases):
+def tasks(subject: Subject, seed: int, numbers: Iterable[int] | None = None) -> Iterator[Task]:
+    """All tasks of an audit, or those of some cases."""
+    for number in range(len(subject.cases)) if numbers is None else numbers:
+        case = subject.cases[number]
         runs = case.runs or subject.runs
         size = min(CHUNK_BY_KEY if case.as_keys else CHUNK, max(1, runs // 2))
         for chunk in range(2 * math.ceil(runs / (2 * size))):
@@ -267,8 +276,12 @@ def work(task: Task) -> dict[str, Counts]:
     seen = case_traces(case, task.side, task.runs, seed)
     found = attack.codings(seen, pair)
     found.update(trace_codings(seen, pair, _clean(task.subject, task.pair)))
-    found[LEARNED] = _classifier(task.subject, task.pair, task.seed).cells(seen)
+    classifier = _classifier(task.subject, task.pair, task.seed)
+    if classifier is not None:
+        found[LEARNED] = classifier.cells(seen)
     if case.as_keys:
+        del found[ERRORS]  # runs that are keys fail together
+    if case.as_keys and task.chunk < 2:
         most = FEW if type(case.mechanism) in MECHANISMS.values() else FEW_OF_OTHERS
         many = min(most, max(1, task.runs // 4))
         few = case_traces(case, task.side, many, (*seed, "one by one"), one_by_one=True)
@@ -277,12 +290,46 @@ def work(task: Task) -> dict[str, Counts]:
     return found
 
 
-def attempt(task: Task) -> dict[str, Counts] | TaskFailure:
+@dataclass(frozen=True)
+class TaskResult:
+    """What a task found, and the seconds of work that it took."""
+
+    found: dict[str, Counts] | TaskFailure
+    seconds: float
+
+
+def attempt(task: Task) -> TaskResult:
     """Do one task. Whatever a mechanism raises is a result: errors of plug-ins may not travel."""
+    start = time.process_time()
+    found: dict[str, Counts] | TaskFailure
     try:
-        return work(task)
+        found = work(task)
     except Exception as error:
-        return TaskFailure.of(error)
+        found = TaskFailure.of(error)
+    return TaskResult(found, time.process_time() - start)
+
+
+def attempt_all(job: list[Task]) -> list[TaskResult]:
+    """Do some tasks in this process."""
+    return [attempt(task) for task in job]
+
+
+def jobs(todo: Iterable[Task]) -> list[list[Task]]:
+    """Tasks in groups for one process each: those of one case, if they are few.
+
+    Parameters
+    ----------
+    todo : iterable of Task
+        The tasks, case by case.
+    """
+    found: list[list[Task]] = []
+    for task in todo:
+        last = found[-1] if found else None
+        if last is None or last[0].pair != task.pair or len(last) == TASKS_PER_JOB:
+            found.append([task])
+        else:
+            last.append(task)
+    return found
 
 
 LUCKY_FACTOR, LUCKY_BOUND = 1.15, 0.05
@@ -296,11 +343,13 @@ def _clean(spec: str, number: int) -> MemoryOfBoth | None:
 
 
 @lru_cache(maxsize=64)
-def _classifier(spec: str, number: int, seed: int) -> TraceClassifier:
+def _classifier(spec: str, number: int, seed: int) -> TraceClassifier | None:
+    """The classifier of a case; None if there are too few runs to learn from."""
     subject = resolve(spec)
     case = subject.cases[number]
-    runs = case.runs or subject.runs
-    many = min(TRAINING, runs, max(LEAST_TRAINING, runs // TRAINING_SHARE))
+    many = min(TRAINING, (case.runs or subject.runs) // TRAINING_SHARE)
+    if many < LEAST_TRAINING:
+        return None
     one, other = (
         case_traces(case, side, many, (seed, spec, number, "training", side)) for side in (0, 1)
     )
@@ -315,8 +364,6 @@ def audit(
     workers: int | None = None,
     folder: Path | None = None,
     progress: Callable[[int, int], object] | None = None,
-    pool: ProcessPoolExecutor | None = None,
-    forget: bool = True,
 ) -> Verdict:
     """Attack every pair of a subject and report the highest lower bound on ε.
 
@@ -337,68 +384,143 @@ def audit(
         Default: chunks are not kept.
     progress : callable
         Called with the number of finished chunks and of all chunks. Default: none.
-    pool : ProcessPoolExecutor
-        The processes to use. Default: new ones.
-    forget : bool
-        Delete the kept chunks at the end. Default: True.
     """
-    if not 0 < confidence < 1:
-        raise ConfigurationError(
-            f"confidence must lie between 0 and 1, not {confidence}.", parameter="confidence"
-        )
     start = time.monotonic()
-    kept = _KeptChunks(folder, subject)
-    seed = kept.seed(seed)
-    todo = list(tasks(subject, seed))
-    left = [task for task in todo if task.key not in kept.done]
+    sampled = SampledAudit(subject, confidence=confidence, seed=seed, folder=folder)
     if progress is not None:
-        progress(len(todo) - len(left), len(todo))
-    try:
-        for number, (task, counts) in enumerate(
-            _perform(left, workers, pool), start=len(todo) - len(left) + 1
-        ):
-            kept.add(task.key, counts)
-            if progress is not None:
-                progress(number, len(todo))
-        verdict = judge(subject, todo, kept.done, confidence=confidence, seed=seed)
-    except _TaskFailedError as error:
-        verdict = unjudged(subject, error.failure, pair=error.pair, seed=seed)
-    if forget:
-        kept.finish()
-    return replace(verdict, seconds=kept.seconds + time.monotonic() - start)
+        progress(sampled.done, len(sampled.tasks))
+    for task, result in _perform(sampled.left, workers):
+        sampled.add(task, result)
+        if progress is not None:
+            progress(sampled.done, len(sampled.tasks))
+        if sampled.failed is not None:
+            break
+    verdict = sampled.verdict()
+    sampled.forget()
+    return replace(verdict, seconds=sampled.seconds_before + time.monotonic() - start)
 
 
-def _perform(
-    left: list[Task], workers: int | None, pool: ProcessPoolExecutor | None
-) -> Iterator[tuple[Task, dict[str, Counts]]]:
+class SampledAudit:
+    """An audit by sampling: its tasks, what they found, and the verdict.
+
+    Parameters
+    ----------
+    subject : Subject
+        The mechanism and its pairs of streams.
+    confidence : float
+        The confidence of the whole audit, shared among the pairs.
+    seed : int, optional
+        The seed. Default: that of an interrupted audit in the folder, else a new one.
+    folder : Path, optional
+        Where finished chunks are kept. Default: nowhere.
+    most_cases : int, optional
+        The most cases that are attacked. The seed chooses them. Default: all.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        *,
+        confidence: float,
+        seed: int | None = None,
+        folder: Path | None = None,
+        most_cases: int | None = None,
+    ) -> None:
+        if not 0 < confidence < 1:
+            raise ConfigurationError(
+                f"confidence must lie between 0 and 1, not {confidence}.", parameter="confidence"
+            )
+        self.subject, self.confidence = subject, confidence
+        self._kept = _KeptChunks(folder, subject)
+        self.seed = self._kept.seed(seed)
+        self.seconds_before = self._kept.seconds
+        """The seconds of work on tasks that were kept."""
+        self.failed: _TaskFailedError | None = None
+        numbers: tuple[int, ...] = ()
+        if subject.failed is not None:
+            failure = TaskFailure.of(subject.failed)
+            self.failed = _TaskFailedError(subject.pairs[0], failure)
+        else:
+            numbers = _attacked(subject, confidence, self.seed, most_cases)
+        self.tasks = list(tasks(subject, self.seed, numbers))
+        self.left = [task for task in self.tasks if task.key not in self._kept.done]
+        """The tasks that were not done before."""
+        self.done = len(self.tasks) - len(self.left)
+
+    def add(self, task: Task, result: TaskResult) -> None:
+        """Add what a task found. The first failure ends the audit.
+
+        Parameters
+        ----------
+        task : Task
+            One of the tasks that were left.
+        result : TaskResult
+            What it found.
+        """
+        self.done += 1
+        if not isinstance(result.found, TaskFailure):
+            self._kept.add(task.key, result.found, result.seconds)
+        elif self.failed is None:
+            self.failed = _TaskFailedError(self.subject.cases[task.pair].shown, result.found)
+
+    def verdict(self) -> Verdict:
+        """The verdict, when all tasks are done. Its seconds are those of work, in all processes."""
+        try:
+            if self.failed is not None:
+                raise self.failed
+            done = self._kept.done
+            found = judge(
+                self.subject, self.tasks, done, confidence=self.confidence, seed=self.seed
+            )
+        except _TaskFailedError as error:
+            found = unjudged(self.subject, error.failure, pair=error.pair, seed=self.seed)
+        return replace(found, seconds=self._kept.seconds)
+
+    def forget(self) -> None:
+        """Delete the kept chunks."""
+        self._kept.finish()
+
+
+def _attacked(subject: Subject, confidence: float, seed: int, most: int | None) -> tuple[int, ...]:
+    """The numbers of the cases that are attacked.
+
+    Those with too few runs to convict anything are left out, if others have enough.
+    """
+    share = 1 - (1 - confidence) / (FINALISTS + OTHER_FINALISTS)
+    able = [
+        number
+        for number, case in enumerate(subject.cases)
+        if can_convict(
+            float(case.claimed),
+            (case.runs or subject.runs) // 2,
+            confidence=share,
+            delta=float(case.delta),
+        )
+    ] or list(range(len(subject.cases)))
+    if most is None or most >= len(able):
+        return tuple(able)
+    chooser = np.random.default_rng([seed % 2**63, *subject.name.encode()])
+    return tuple(sorted(chooser.choice(able, most, replace=False).tolist()))
+
+
+def _perform(left: list[Task], workers: int | None) -> Iterator[tuple[Task, TaskResult]]:
     many = workers or os.cpu_count() or 1
-    if pool is None and (many == 1 or len(left) < 8):
-        yield from ((task, _done(task, attempt(task))) for task in left)
+    if many == 1 or len(left) < 8:
+        yield from ((task, attempt(task)) for task in left)
         return
-    own = None if pool is not None else new_pool(many)
-    using = pool if pool is not None else own
-    assert using is not None
-    waiting = {using.submit(attempt, task): task for task in left}
+    pool = new_pool(many)
+    waiting = {pool.submit(attempt_all, job): job for job in jobs(left)}
     try:
         for future in as_completed(waiting):
+            job = waiting[future]
             try:
-                found = future.result()
+                results = future.result()
             except BrokenProcessPool:
-                if own is None:
-                    raise  # the pool serves others, too, and none of them can go on
-                found = TaskFailure("crashed", "the process of the mechanism has ended")
-            yield waiting[future], _done(waiting[future], found)
+                gone = TaskFailure("crashed", "the process of the mechanism has ended")
+                results = [TaskResult(gone, 0.0)] * len(job)
+            yield from zip(job, results, strict=True)
     finally:
-        for future in waiting:
-            future.cancel()
-        if own is not None:
-            own.shutdown(cancel_futures=True)
-
-
-def _done(task: Task, found: dict[str, Counts] | TaskFailure) -> dict[str, Counts]:
-    if isinstance(found, TaskFailure):
-        raise _TaskFailedError(resolve(task.subject).cases[task.pair].shown, found)
-    return found
+        pool.shutdown(cancel_futures=True)
 
 
 def unjudged(
@@ -417,6 +539,25 @@ def unjudged(
     seed : int
         The seed. Default: 0.
     """
+    verdict = not_sampled(subject)
+    return replace(
+        verdict,
+        method=SAMPLED,
+        pair=verdict.pair if pair is None else pair,
+        seed=seed,
+        pairs=len(subject.cases),
+        failure=failure,
+    )
+
+
+def not_sampled(subject: Subject) -> Verdict:
+    """The verdict on a mechanism that is judged by the replay alone.
+
+    Parameters
+    ----------
+    subject : Subject
+        What was audited.
+    """
     return Verdict(
         name=subject.name,
         flawed=subject.flawed,
@@ -425,23 +566,25 @@ def unjudged(
         lower_bound=0.0,
         confidence=1.0,
         runs=0,
-        pair=subject.pairs[0] if pair is None else pair,
+        pair=subject.pairs[0],
         event=OutputEvent(frozenset(), False),
         left_hits=0,
         right_hits=0,
         half=0,
         seconds=0.0,
-        seed=seed,
+        seed=0,
+        method=REPLAYED,
         delta=subject.delta,
         configuration=subject.configuration,
         chosen=subject.chosen,
-        pairs=len(subject.cases),
-        failure=failure,
+        pairs=0,
     )
 
 
 def new_pool(workers: int | None = None) -> ProcessPoolExecutor:
-    """A pool of processes for several audits."""
+    """A pool of processes for several audits. Each computes with one thread."""
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ.setdefault(name, "1")  # this process has read them already
     return ProcessPoolExecutor(
         workers or os.cpu_count() or 1, mp_context=multiprocessing.get_context("spawn")
     )
@@ -449,7 +592,7 @@ def new_pool(workers: int | None = None) -> ProcessPoolExecutor:
 
 def judge(
     subject: Subject,
-    todo: Iterable[Task],
+    todo: Sequence[Task],
     done: dict[str, dict[str, Counts]],
     *,
     confidence: float,
@@ -493,11 +636,11 @@ def judge(
                 seconds=0.0,
                 seed=seed,
                 cells=_top_cells(one, other),
-                method="learned classifier" if way == LEARNED else "monte carlo",
+                method="learned classifier" if way == LEARNED else SAMPLED,
                 delta=case.delta,
                 configuration=case.configuration,
                 chosen=subject.chosen,
-                pairs=len(subject.cases),
+                pairs=len({task.pair for task in todo}),
             )
         )
     worst = max(found, key=lambda each: each.lower_bound / float(each.claimed))
@@ -515,7 +658,8 @@ def _finalists(
     """The best coding and event of the most promising cases, by the first runs alone."""
     share = 1 - (1 - confidence) / (FINALISTS + OTHER_FINALISTS)
     ranked: dict[bool, list[tuple[float, int, str, OutputEvent]]] = {True: [], False: []}
-    for number, case in enumerate(subject.cases):
+    for number in sorted({place[0] for place in tables}):
+        case = subject.cases[number]
         left, right = tables[number, 0, 0], tables[number, 1, 0]
         tried = {
             way: attack.choose(
@@ -555,7 +699,7 @@ def _refuse_failures(
 ) -> None:
     """Raise the error of a mechanism that fails in every run of some case, on both streams."""
     usual = f"{ERRORS}: {NO_ERROR}"
-    for number in range(len(subject.cases)):
+    for number in sorted({place[0] for place in tables}):
         seen = [
             counts
             for place, each in tables.items()
@@ -620,7 +764,6 @@ class _KeptChunks:
         self.done: dict[str, dict[str, Counts]] = {}
         self.seconds = 0.0
         self._seed: int | None = None
-        self._start = time.monotonic()
         self._path: Path | None = None
         if folder is None:
             return
@@ -656,12 +799,13 @@ class _KeptChunks:
             self._path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return self._seed
 
-    def add(self, key: str, counts: dict[str, Counts]) -> None:
+    def add(self, key: str, counts: dict[str, Counts], seconds: float) -> None:
         self.done[key] = counts
+        self.seconds += seconds
         if self._path is not None:
-            seconds = self.seconds + time.monotonic() - self._start
+            line = {"task": key, "counts": counts, "seconds": self.seconds}
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"task": key, "counts": counts, "seconds": seconds}) + "\n")
+                file.write(json.dumps(line) + "\n")
 
     def finish(self) -> None:
         if self._path is not None:

@@ -27,6 +27,7 @@ import numpy as np
 from penstock.core.arrays import IntArray
 from penstock.core.domain import Domain
 from penstock.core.errors import ConfigurationError, NoiseError
+from penstock.core.guarantee import Intrusion
 from penstock.lab.audit.replay.noise_choice import NoiseCall
 from penstock.lab.audit.subjects import Subject
 from penstock.private.mechanisms.base import Mechanism
@@ -50,6 +51,15 @@ FEW, MANY = 300, 12_000
 """Numbers that the source itself is asked for at once. More than 512 are drawn in another way, and
 more than 8,192 need more than one piece of random bits.
 """
+
+VERY_MANY = 2**21
+"""Numbers that are drawn at once to see values that are very rare."""
+
+RARE = (1e-3, 1e-4, 2e-5)
+"""Probabilities of the tails that are counted in so many numbers, on either side."""
+
+LEAST_BYTES = 32
+"""Random bytes of the operating system that a source must have asked for before its first draw."""
 
 HUGE = Fraction(2**40)
 """A scale at which two equal draws are nearly impossible, wherever in a run they are."""
@@ -275,8 +285,10 @@ def _one_run(mechanism: Mechanism[Any], pairs: Found) -> tuple[Draws, list[str]]
     run, recorder = _recorded(mechanism, domain, record=True)
     twin, twins = _recorded(mechanism, domain)
     snapshot = b""
+    left = _watch_memory(run)
     for unit, counts in enumerate(stream, start=1):
         run.step(counts)
+        left.extend(_left_behind(run, unit))
         if unit <= RESTART:
             twin.step(counts)
         if unit == RESTART:
@@ -291,7 +303,37 @@ def _one_run(mechanism: Mechanism[Any], pairs: Found) -> tuple[Draws, list[str]]
     for what, cloned in (("a run and a forked copy of it", False), ("a run and its clone", True)):
         parent, child = _forked(mechanism, domain, snapshot, stream[RESTART:], cloned=cloned)
         _same_place(what, parent, child, pairs)
-    return recorder.draws, list(_against_the_ledger(run, recorder))
+    return recorder.draws, [*left[:1], *_against_the_ledger(run, recorder)]
+
+
+class _WatchedArrays(list[IntArray]):
+    """The arrays that a pan-private run overwrites before it forgets them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = 0
+
+    def clear(self) -> None:
+        self.left += sum(bool(each.any()) for each in self)
+        super().clear()
+
+
+def _watch_memory(run: Run) -> list[str]:
+    """Watch the arrays of a run that promises something about its memory."""
+    if run.guarantee.intrusion is not Intrusion.NONE:
+        run._scratch = _WatchedArrays()
+    return []
+
+
+def _left_behind(run: Run, unit: int) -> Iterator[str]:
+    """What an intruder finds after a unit: the key of past noise, or counts without noise."""
+    if run.guarantee.intrusion is Intrusion.NONE:
+        return
+    if "noise key" in run._gate.memory():
+        yield f"unit {unit}: the key of past noise lies in memory after the unit"
+    watched = run._scratch
+    if not isinstance(watched, _WatchedArrays) or watched or watched.left:
+        yield f"unit {unit}: numbers without noise stay in memory after the unit"
 
 
 def _against_the_ledger(run: Run, recorder: NoiseRecorder) -> Iterator[str]:
@@ -468,6 +510,8 @@ def _source_tests(
     os.urandom = counted
     try:
         drawn = mechanism.run(Domain.of(1))._gate._maker.noise
+        drawn.laplace(SCALES[0], FEW, unit=1, label="audit")
+        first = asked
         for size in (FEW, MANY):
             for scale in SCALES:
                 values = drawn.laplace(scale, size, unit=1, label="audit")
@@ -475,6 +519,7 @@ def _source_tests(
             for variance in VARIANCES:
                 values = drawn.gaussian(variance, size, unit=1, label="audit")
                 tests += _all_of(("gaussian", variance), values)
+        tests += _tail_tests(drawn)
         tests += _each_tests(drawn)
         tests += _thin_tests(drawn)
         wrong += _repetitions(drawn)
@@ -482,6 +527,8 @@ def _source_tests(
         os.urandom = from_system
     if not asked and isinstance(drawn, SystemNoise):
         wrong.append("the source never asks the operating system for random bits")
+    elif first < LEAST_BYTES and isinstance(drawn, SystemNoise):
+        wrong.append(f"the source draws after {first} random bytes of the operating system")
     return tests, wrong
 
 
@@ -501,18 +548,65 @@ def _each_tests(drawn: Noise) -> Iterator[tuple[str, Callable[[float], bool]]]:
         yield from _law_tests(("laplace", scale), values[which == place])
 
 
-def _thin_tests(drawn: Noise) -> Iterator[tuple[str, Callable[[float], bool]]]:
-    """Samples of events: how many are kept, of small and of large counts."""
+def _tail_tests(drawn: Noise) -> Iterator[tuple[str, Callable[[float], bool]]]:
+    """Values that are very rare: on either side there must be neither too many nor too few."""
+    for law, values in (
+        (("laplace", SCALES[2]), drawn.laplace(SCALES[2], VERY_MANY, unit=1, label="audit")),
+        (("gaussian", VARIANCES[1]), drawn.gaussian(VARIANCES[1], VERY_MANY, unit=1, label="a")),
+    ):
+        for chance in RARE:
+            edge = _edge(law, chance)
+            for low, high in ((edge, 10**15), (-(10**15), -edge)):
+                count = int(np.count_nonzero((values >= low) & (values <= high)))
+                exact = _probability(law, low, high)
+                what = f"{law[0]} noise of scale {_scale(law):.4g}: {count} of {len(values)} values"
+                expected = exact * len(values)
+                yield (
+                    f"{what} lie in {low}..{high}, where {expected:.1f} are expected",
+                    _unlikely(count, len(values), exact),
+                )
+
+
+def _edge(law: Law, chance: float) -> int:
+    """The least value that is reached with at most this probability."""
+    edge = 1
+    while _probability(law, edge, 10**15) > chance:
+        edge += 1
+    return edge
+
+
+def _unlikely(count: int, of: int, chance: float) -> Callable[[float], bool]:
+    """Whether a binomial is as far out as this count with less than a given probability."""
     from scipy.stats import binom
 
+    def fails(share: float) -> bool:
+        few, many = binom.cdf(count, of, chance), binom.sf(count - 1, of, chance)
+        return float(min(few, many)) < share / 2
+
+    return fails
+
+
+def _thin_tests(drawn: Noise) -> Iterator[tuple[str, Callable[[float], bool]]]:
+    """Samples of events, of small and of large counts: how many are kept, and how that varies."""
+    from scipy.stats import binom
+
+    size = 500
     for count, keep in ((1, Fraction(1, 10)), (37, Fraction(1, 2)), (2**21 + 5, Fraction(1, 10))):
-        kept = int(drawn.thin(np.full(500, count), keep, unit=1, label="audit").sum())
-
-        def fails(share: float, kept: int = kept, of: int = 500 * count, p: Any = keep) -> bool:
-            few, many = binom.cdf(kept, of, float(p)), binom.sf(kept - 1, of, float(p))
-            return float(min(few, many)) < share / 2
-
-        yield f"a sample keeps {kept} of {500 * count} events with share {keep}", fails
+        kept = drawn.thin(np.full(size, count), keep, unit=1, label="audit")
+        total, of = int(kept.sum()), size * count
+        yield (
+            f"a sample keeps {total} of {of} events with share {keep}",
+            _unlikely(total, of, float(keep)),
+        )
+        edges = [int(binom.ppf(each, count, float(keep))) for each in (0.1, 0.3, 0.5, 0.7, 0.9)]
+        for low, high in pairwise((-1, *dict.fromkeys(edges), count)):
+            chance = float(binom.cdf(high, count, float(keep)) - binom.cdf(low, count, float(keep)))
+            found = int(np.count_nonzero((kept > low) & (kept <= high)))
+            what = f"{found} of {size} samples of {count} events with share {keep} keep {low + 1}"
+            yield (
+                f"{what} to {high}, where {chance * size:.1f} are expected",
+                _unlikely(found, size, chance),
+            )
 
 
 def _repetitions(drawn: Noise) -> Iterator[str]:

@@ -15,7 +15,7 @@ import numpy as np
 from penstock.core.arrays import IntArray
 from penstock.lab.audit.attack import KEY_LETTERS
 from penstock.lab.audit.bounding.verdict import BoundingVerdict
-from penstock.lab.audit.engine import Verdict
+from penstock.lab.audit.engine import REPLAYED, Verdict
 from penstock.lab.audit.model import Pair
 from penstock.released.pages import render as render_page
 
@@ -76,7 +76,9 @@ def as_it_should_be(verdict: Verdict) -> bool:
 
     A replay must agree, if there was one and its reach is not too short for the flaw.
     """
-    if verdict.exceeded != verdict.flawed or verdict.failure is not None:
+    if verdict.failure is not None:
+        return False
+    if verdict.method != REPLAYED and verdict.exceeded != verdict.flawed:
         return False
     if verdict.noise is not None and verdict.noise.convicted:
         return False
@@ -124,13 +126,13 @@ def tone(verdict: Verdict | BoundingVerdict) -> Tone:
 
 
 def verdict_mark(verdict: Verdict | BoundingVerdict) -> str:
-    """The outcome in a table, with what should have been."""
+    """The outcome in a table, and whether it is wrong. A dot: a flawed variant was convicted."""
     mark = {"acquitted": "✓", "convicted": "✗"}.get(verdict.outcome, "?")
     expected = ""
     if isinstance(verdict, Verdict):
         well = as_it_should_be(verdict)
         if well and verdict.flawed:
-            mark, expected = "•", ", as it should be"
+            mark = "•"
         elif not well and could_be_judged(verdict):
             expected = ", WRONG"
     return f"{mark} {verdict.outcome}{expected}"
@@ -207,9 +209,13 @@ def tried_by_all(verdicts: Sequence[Verdict], bounding: BoundingVerdict | None =
 
 def weakest_of_all(verdicts: Sequence[Verdict]) -> str:
     """The registered mechanism that was found nearest to its promise, and the least tested one."""
-    shipped = [verdict for verdict in verdicts if not verdict.flawed and could_be_judged(verdict)]
+    shipped = [
+        verdict
+        for verdict in verdicts
+        if not verdict.flawed and not verdict.convicted and could_be_judged(verdict)
+    ]
     if not shipped:
-        return "No registered mechanism was judged."
+        return "No registered mechanism was acquitted."
     most = max(shipped, key=lambda verdict: verdict.share)
     least = min(shipped, key=lambda verdict: verdict.share)
     return (
@@ -231,9 +237,9 @@ def replay_cell(verdict: Verdict) -> str:
 def closing(verdicts: Sequence[Verdict], *, false_alarm: float) -> str:
     """Say whether all verdicts are as expected, and name those that are not."""
     blamed = [verdict.name for verdict in verdicts if verdict.convicted and not verdict.flawed]
-    missed = [verdict.name for verdict in verdicts if verdict.flawed and not verdict.exceeded]
     wrong = [verdict for verdict in verdicts if not as_it_should_be(verdict)]
     unknown = [each.name for each in wrong if not could_be_judged(each)]
+    missed = [each.name for each in wrong if each.flawed and not each.convicted]
     missed = [name for name in missed if name not in unknown]
     others = [each.name for each in wrong if each.name not in (*blamed, *missed, *unknown)]
     flawed = sum(verdict.flawed for verdict in verdicts)
@@ -294,6 +300,15 @@ def interval(bounds: tuple[float, float]) -> str:
     left = number(low) if not math.isfinite(low) else f"{math.floor(low * 1e6) / 1e6:.6f}"
     right = number(high) if not math.isfinite(high) else f"{math.ceil(high * 1e6) / 1e6:.6f}"
     return f"[{left}, {right}]"
+
+
+def exact_cell(verdict: Verdict) -> str:
+    """The exact loss in a table, and the ε that it was computed at, if that is another one."""
+    if verdict.exact is None:
+        return ""
+    other = verdict.exact_claimed
+    of = "" if other is None or other == verdict.claimed else f" of {number(float(other))}"
+    return f"{interval(verdict.exact)}{of}"
 
 
 def percent(share: float) -> str:

@@ -67,7 +67,7 @@ def traces(
         except Exception:  # a run that fails says so by itself, not for all others
             runs = min(runs, MAX_FAILING)
     keys = Domain.of(stream.shape[1]) if domain is None else domain
-    case = _Followed(mechanism, keys, look, restart)
+    case = _Followed(_decided(mechanism, keys), keys, look, restart)
     heard: dict[str, Any] = {}
     with overheard(heard):
         found = _Recorder(runs, stream, mechanism.released(keys).size)
@@ -81,6 +81,17 @@ def traces(
             case.follow(stream, noise, found, number)
         found.say(number, heard)
     return found.traces()
+
+
+def _decided(mechanism: Mechanism[Any], domain: Domain) -> Mechanism[Any]:
+    """The mechanism with a value for every parameter that was left open, decided once for all runs.
+
+    If it fails, it is left as it is, and each run says so.
+    """
+    try:
+        return mechanism.decided(domain)
+    except Exception:
+        return mechanism
 
 
 def case_traces(

@@ -59,6 +59,8 @@ class Subject:
     """What may be added to e^ε times a probability, by the same claim."""
     more: tuple[Case, ...] = ()
     """Further cases, which are sampled only: other configurations, and pairs of flawed variants."""
+    failed: Exception | None = None
+    """What a third-party class raised while it was looked at, before any audit."""
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:
@@ -169,13 +171,20 @@ def resolve(spec: str) -> Subject:
         raise ConfigurationError(f"{known} has no delta, so {name!r} cannot be audited.")
     mechanism = cls(epsilon=epsilon, window=window, **_parameters(known, cls, window, level))
     promise = mechanism.guarantee
-    if known not in MECHANISMS:
-        if (promise.epsilon, promise.window) != (positive(epsilon, name="epsilon"), window):
-            raise ConfigurationError(
-                f"{known} was asked for epsilon={epsilon}, window={window}, but states {promise}."
-            )
-        _check_by_key(mechanism)
-    pairs = _pairs(mechanism, between=level == "between")
+    stated, asked = (promise.epsilon, promise.window), (positive(epsilon, name="epsilon"), window)
+    if known not in MECHANISMS and stated != asked:
+        raise ConfigurationError(
+            f"{known} was asked for epsilon={epsilon}, window={window}, but states {promise}."
+        )
+    failed: Exception | None = None
+    try:
+        if known not in MECHANISMS:
+            _check_by_key(mechanism)
+        pairs = _pairs(mechanism, between=level == "between")
+    except ConfigurationError:
+        raise
+    except Exception as error:  # a plug-in may raise anything; that is for the verdict to say
+        failed, pairs = error, list(_usual_pairs(mechanism))
     more = (
         (*parent_cases(mechanism, runs), *other_cases(mechanism, runs))
         if known in MECHANISMS
@@ -191,6 +200,18 @@ def resolve(spec: str) -> Subject:
         runs,
         delta=promise.delta,
         more=more,
+        failed=failed,
+    )
+
+
+def _usual_pairs(mechanism: Mechanism[Any]) -> Iterator[Pair]:
+    promise = mechanism.guarantee
+    return standard(
+        window=mechanism.window,
+        keys=KEYS,
+        epsilon=float(promise.epsilon),
+        near=near(mechanism),
+        user_level=promise.user_level,
     )
 
 
@@ -200,17 +221,8 @@ def _pairs(mechanism: Mechanism[Any], *, between: bool) -> list[Pair]:
     `between` covers looks when a unit has been released, also by whoever restores a snapshot.
     Otherwise a pan-private promise covers a look at any moment at which no call is running.
     """
-    promise = mechanism.guarantee
-    pairs = list(
-        standard(
-            window=mechanism.window,
-            keys=KEYS,
-            epsilon=float(promise.epsilon),
-            near=near(mechanism),
-            user_level=promise.user_level,
-        )
-    )
-    if not promise.user_level:
+    pairs = list(_usual_pairs(mechanism))
+    if not mechanism.guarantee.user_level:
         pairs.extend(decided(mechanism, keys=KEYS))
     if between:
         pairs = [looked_at(pair, after=True) for pair in pairs]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,18 @@ import numpy as np
 from penstock.core.arrays import IntArray
 from penstock.core.files import write_file
 from penstock.lab.audit.attack import OutputEvent
-from penstock.lab.audit.engine import Verdict, audit, kept_path, new_pool
+from penstock.lab.audit.engine import (
+    SampledAudit,
+    Task,
+    TaskResult,
+    Verdict,
+    attempt_all,
+    audit,
+    jobs,
+    kept_path,
+    new_pool,
+    not_sampled,
+)
 from penstock.lab.audit.exact import (
     ExactLoss,
     Output,
@@ -27,7 +40,7 @@ from penstock.lab.audit.flawed import VARIANTS
 from penstock.lab.audit.model import Pair
 from penstock.lab.audit.noise_audit import NoiseVerdict, noise_audit
 from penstock.lab.audit.replay import ReplayVerdict, replay_audit
-from penstock.lab.audit.replay.search import QUICK_REPLAYS, REPLAYS
+from penstock.lab.audit.replay.search import REPLAYS
 from penstock.lab.audit.report import BEYOND_REPLAY
 from penstock.lab.audit.subjects import (
     PAN_PRIVATE,
@@ -81,9 +94,33 @@ FLAWED_REPLAYS = 5_000
 RUNS_PER_REPLAY, LEAST_REPLAYS = 50, 20
 """How many runs of an audit stand beside one replay, and the least number of replays."""
 
-RUNS, RUNS_BY_KEY = 1_000, 200_000
-QUICK_RUNS, QUICK_RUNS_BY_KEY = 100, 30_000
+RUNS, RUNS_BY_KEY = 600, 100_000
+QUICK_RUNS, QUICK_RUNS_BY_KEY = 80, 20_000
 """The runs on each stream of each pair, one by one or as keys of one run."""
+
+QUICK_CASES = 5
+"""The cases of one mechanism that `--quick` attacks. The seed chooses them."""
+
+QUICK_EPSILON = "1/2"
+"""With few runs one by one, `--quick` convicts only what tells two streams apart in nearly every
+run, and only at a small ε.
+"""
+
+REPLAYS_OF_ALL, QUICK_REPLAYS_OF_ALL = 150, 20
+"""The transcripts of one mechanism."""
+
+NOT_SAMPLED_QUICKLY = frozenset(
+    {
+        "bd_independent_groups",
+        "dsft_published",
+        "fast_per_key",
+        "tide_front_for_nothing",
+        "bd_pan_reused_noise",
+    }
+)
+"""Flawed variants that `--quick` leaves to the replay. Sampling each takes longer than five seconds
+of one core.
+"""
 
 SLOW_TO_RUN: Mapping[str, int] = {
     "hs_pegasus": 4,
@@ -92,12 +129,26 @@ SLOW_TO_RUN: Mapping[str, int] = {
     "eshp": 2,
     "toeplitz": 4,
 }
-"""Mechanisms whose runs take longer, and by what their number is divided."""
+"""Mechanisms whose runs take longer, and by what their number is divided. Runs one by one of
+`--quick` are not divided: fewer would convict nothing.
+"""
 
-SLOW_TO_REPLAY: Mapping[str, int] = {"rg": 6, "hs_pegasus": 6, "phs_pegasus": 6, "pegasus": 2}
+SLOW_EPSILON = "1"
+"""At a larger ε, so few runs would convict nothing."""
+
+SLOW_TO_REPLAY: Mapping[str, int] = {
+    "rg": 2,
+    "hs_pegasus": 6,
+    "phs_pegasus": 6,
+    "pegasus": 2,
+    "tide": 2,
+}
 """Mechanisms whose replays take longer, and by what their number is divided: probabilities of
 samples and of many questions are sums.
 """
+
+LEAST_QUICK_REPLAYS = 8
+"""The fewest transcripts."""
 
 
 def everybody(*, quick: bool) -> list[Subject]:
@@ -105,10 +156,13 @@ def everybody(*, quick: bool) -> list[Subject]:
     subjects = []
     for name in SHIPPED:
         known = name.partition("@")[0]
-        by_key = MECHANISMS[known].by_key
-        many, few = (RUNS_BY_KEY, QUICK_RUNS_BY_KEY) if by_key else (RUNS, QUICK_RUNS)
-        runs = (few if quick else many) // SLOW_TO_RUN.get(known, 1)
-        epsilon = EPSILON_EXACT if name in EXACT else EPSILON
+        slow = SLOW_TO_RUN.get(known, 1)
+        if MECHANISMS[known].by_key:
+            epsilon, runs = EPSILON, (QUICK_RUNS_BY_KEY if quick else RUNS_BY_KEY) // slow
+        elif quick:
+            epsilon, runs = QUICK_EPSILON, QUICK_RUNS
+        else:
+            epsilon, runs = (EPSILON if slow < 3 else SLOW_EPSILON), RUNS // slow
         subjects.append(subject(name, epsilon=epsilon, runs=runs))
     for name, variant in VARIANTS.items():
         subjects.append(resolve(f"flawed:{name} {variant.claimed} {variant.window} {variant.runs}"))
@@ -122,73 +176,131 @@ def audit_all(
     workers: int | None = None,
     folder: Path | None = None,
     progress: Callable[[str, int, int], object] | None = None,
+    pool: ProcessPoolExecutor | None = None,
 ) -> list[Verdict]:
     """Audit all registered mechanisms and all flawed variants.
 
     The probability of a false conviction in the whole run is at most `FALSE_ALARM`. `folder` keeps
-    finished work until all of it is done; started again, the run goes on from there.
+    finished work until all of it is done; started again, the run goes on from there. `pool` has the
+    processes to use; without it there are `workers` new ones.
     """
     subjects = everybody(quick=quick)
-    confidence = 1 - FALSE_ALARM * 9 / 10 / len(subjects)  # a tenth is for the noise audits
-    verdicts: list[Verdict] = []
-    with new_pool(workers) as pool:
-        exactly = {
-            each.name: pool.submit(_exact_once, each, folder)
-            for each in subjects
-            if each.name in EXACT and not quick
-        }
-        replays = {
-            each.spec: pool.submit(replayed, each.spec, _replays(each, quick=quick), seed)
-            for each in sorted(subjects, key=_slow_first)
-        }
-        noises = {
-            each.spec: pool.submit(noise_of, each.spec, FALSE_ALARM / 10 / len(SHIPPED))
-            for each in subjects
-            if not each.flawed
-        }
-        for each in subjects:
-            name = each.name
-            tell = (
-                None if progress is None else (lambda done, of, name=name: progress(name, done, of))
+    if pool is not None:
+        return _AllAudits(subjects, pool, quick, seed, folder).verdicts(progress)
+    with new_pool(workers) as own:
+        return _AllAudits(subjects, own, quick, seed, folder).verdicts(progress)
+
+
+class _AllAudits:
+    """All work of a run over everybody, in one pool: long pieces first, short ones last."""
+
+    def __init__(
+        self,
+        subjects: list[Subject],
+        pool: ProcessPoolExecutor,
+        quick: bool,
+        seed: int | None,
+        folder: Path | None,
+    ) -> None:
+        self.subjects, self.quick, self.seed, self.folder = subjects, quick, seed, folder
+        self.pool = pool
+        confidence = 1 - FALSE_ALARM * 9 / 10 / len(subjects)  # a tenth is for the noise audits
+        self.sampled = {
+            each.spec: SampledAudit(
+                each,
+                confidence=confidence,
+                seed=seed,
+                folder=folder,
+                most_cases=QUICK_CASES if quick else None,
             )
-            verdicts.append(
-                audit_one(
-                    each,
-                    confidence=confidence,
-                    seed=seed,
-                    folder=folder,
-                    progress=tell,
-                    pool=pool,
-                    forget=False,
-                )
-            )
-        for number, each in enumerate(subjects):
-            found = replays[each.spec].result()
-            seconds = verdicts[number].seconds + found.seconds
-            noise = noises[each.spec].result() if each.spec in noises else None
-            verdicts[number] = replace(verdicts[number], replay=found, noise=noise, seconds=seconds)
-        for number, verdict in enumerate(verdicts):
-            if verdict.name in exactly:
-                low, high, seconds = exactly[verdict.name].result()
-                verdicts[number] = replace(
-                    verdict, exact=(low, high), seconds=verdict.seconds + seconds
-                )
-    if folder is not None:
-        for each in subjects:
-            kept_path(folder, each).unlink(missing_ok=True)
-            _exact_path(folder, each).unlink(missing_ok=True)
-    return verdicts
+            for each in subjects
+            if not each.exact and not (quick and each.name in NOT_SAMPLED_QUICKLY)
+        }
+        self.flawed: dict[str, Future[Verdict]] = {}
+        self.exact: dict[str, Future[tuple[float, float, float]]] = {}
+        self.replays: dict[str, Future[ReplayVerdict]] = {}
+        self.noises: dict[str, Future[NoiseVerdict]] = {}
+        self.samples: dict[Future[list[TaskResult]], tuple[SampledAudit, list[Task]]] = {}
+
+    def verdicts(self, progress: Callable[[str, int, int], object] | None) -> list[Verdict]:
+        """Do all of it."""
+        try:
+            self._submit()
+            self._wait(progress)
+        except BaseException:
+            self.pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        found = [self._verdict(each) for each in self.subjects]
+        if self.folder is not None:
+            for each in self.subjects:
+                kept_path(self.folder, each).unlink(missing_ok=True)
+                _exact_path(self.folder, each).unlink(missing_ok=True)
+        return found
+
+    def _submit(self) -> None:
+        submit = self.pool.submit
+        for each in self.subjects:
+            if each.exact:
+                self.flawed[each.spec] = submit(_exact_of, each.spec)
+            elif each.name in EXACT and not self.quick:
+                path = None if self.folder is None else _exact_path(self.folder, each)
+                self.exact[each.spec] = submit(_exact_once, each.name, path)
+        for each in sorted(self.subjects, key=_slow_first):
+            count = _replays(each, quick=self.quick)
+            self.replays[each.spec] = submit(replayed, each.spec, count, self.seed)
+        for sampled in sorted(self.sampled.values(), key=lambda one: _slow_first(one.subject)):
+            for job in jobs(sampled.left):
+                self.samples[submit(attempt_all, job)] = sampled, job
+        for each in self.subjects:
+            if not each.flawed:
+                share = FALSE_ALARM / 10 / len(SHIPPED)
+                self.noises[each.spec] = submit(noise_of, each.spec, share)
+
+    def _wait(self, progress: Callable[[str, int, int], object] | None) -> None:
+        others: list[dict[str, Future[Any]]] = [self.flawed, self.exact, self.replays, self.noises]
+        names = {each.spec: each.name for each in self.subjects}
+        about: dict[Future[Any], str] = {
+            future: names[spec] for part in others for spec, future in part.items()
+        }
+        about |= {future: sampled.subject.name for future, (sampled, _) in self.samples.items()}
+        total = len(about) + sum(sampled.done for sampled in self.sampled.values())
+        for number, future in enumerate(as_completed(about), start=total - len(about) + 1):
+            if future in self.samples:
+                sampled, job = self.samples[future]
+                for task, result in zip(job, future.result(), strict=True):
+                    sampled.add(task, result)
+            if progress is not None:
+                progress(about[future], number, total)
+
+    def _verdict(self, each: Subject) -> Verdict:
+        spec = each.spec
+        if each.exact:
+            verdict = self.flawed[spec].result()
+        elif spec in self.sampled:
+            verdict = self.sampled[spec].verdict()
+        else:
+            verdict = not_sampled(each)
+        replay = self.replays[spec].result()
+        noise = self.noises[spec].result() if spec in self.noises else None
+        seconds = verdict.seconds + replay.seconds + (0.0 if noise is None else noise.seconds)
+        if spec in self.exact:
+            low, high, took = self.exact[spec].result()
+            claimed = Fraction(EPSILON_EXACT)
+            verdict = replace(verdict, exact=(low, high), exact_claimed=claimed)
+            seconds += took
+        return replace(verdict, replay=replay, noise=noise, seconds=seconds)
 
 
 def _replays(subject: Subject, *, quick: bool) -> int:
     known = subject.name.partition("@")[0]
-    usual = QUICK_REPLAYS // 2 if quick else REPLAYS  # `--quick` has two minutes for everybody
-    return usual // SLOW_TO_REPLAY.get(known, 1)
+    usual = QUICK_REPLAYS_OF_ALL if quick else REPLAYS_OF_ALL
+    return max(LEAST_QUICK_REPLAYS, usual // SLOW_TO_REPLAY.get(known, 1))
 
 
 def _slow_first(subject: Subject) -> bool:
-    """Long replays begin first, so that no process is left alone with one at the end."""
-    return subject.name not in SLOW_TO_REPLAY
+    """Long work begins first, so that no process is left alone with it at the end."""
+    known = subject.name.partition("@")[0]
+    return known not in SLOW_TO_REPLAY and known not in SLOW_TO_RUN
 
 
 def replays_of(runs: int) -> int:
@@ -213,13 +325,17 @@ def noise_of(spec: str, false_alarm: float) -> NoiseVerdict:
     return noise_audit(resolve(spec), false_alarm=false_alarm)
 
 
-def _exact_once(subject: Subject, folder: Path | None) -> tuple[float, float, float]:
-    """The exact loss and the seconds it took, from the folder if it was computed before."""
-    path = None if folder is None else _exact_path(folder, subject)
+def _exact_of(spec: str) -> Verdict:
+    """The exact verdict on the subject that a text names, also in another process."""
+    return audit_exactly(resolve(spec))
+
+
+def _exact_once(name: str, path: Path | None) -> tuple[float, float, float]:
+    """The exact loss at a large ε, and its seconds; from a file if it was computed before."""
     if path is not None and path.exists():
         low, high, seconds = json.loads(path.read_text(encoding="utf-8"))
         return low, high, seconds
-    verdict = audit_exactly(subject)
+    verdict = audit_exactly(subject(name, epsilon=EPSILON_EXACT))
     assert verdict.exact is not None
     found = (*verdict.exact, verdict.seconds)
     if path is not None:

@@ -142,9 +142,9 @@ def judged(
     monkeypatch.setattr(audited, "LARGE_EVERY", 10**6)
     monkeypatch.setattr(audited, "FEEDS", {name: FEEDS[name] for name in feeds})
     if families:
-        make = streams._families
+        make = streams.families
         monkeypatch.setattr(
-            streams, "_families", lambda rng: {each: make(rng)[each] for each in families}
+            streams, "families", lambda rng: {each: make(rng)[each] for each in families}
         )
     return bounding_audit(seed=seed, rounds=rounds)
 

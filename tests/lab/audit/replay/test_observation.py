@@ -49,8 +49,13 @@ def test_everything_that_is_said_is_overheard(tmp_path: Path) -> None:
         warnings.warn("seven", stacklevel=1)
         print("said")
         path.write_text("7")
-    assert heard["log records"] == [("replayed.test", logging.DEBUG, "7 events")]
-    assert heard["warnings"] == ["seven"]
+    ((*record, more),) = heard["log records"]
+    assert record == ["replayed.test", logging.DEBUG, "7 events"]
+    assert more["args"] == (7,)
+    assert "lineno" in more
+    assert "created" not in more
+    ((category, text, filename, line),) = heard["warnings"]
+    assert (category, text, filename, line > 0) == ("UserWarning", "seven", __file__, True)
     assert heard["printed text"] == ("said\n", "")
     assert heard["files"] == {str(path): b"7"}
     assert logging.getLogger().level == level

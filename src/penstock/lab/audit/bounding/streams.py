@@ -196,34 +196,46 @@ class Ids(NamedTuple):
     others: tuple[str | int, ...]
 
 
-def colliding_texts(rng: Random) -> tuple[str, str]:
-    """Two texts of 16 characters with the same hash of 64 bits in this process.
+def colliding_texts(rng: Random, words: int = 0) -> tuple[str, str]:
+    """Two texts with the same hash of 64 bits in this process: some words, then 16 characters.
 
     The hash of a text is a permutation of its last word, so that word can be chosen. Hashes differ
     from process to process, so these texts do, too.
+
+    Parameters
+    ----------
+    rng : Generator
+        Makes all choices.
+    words : int
+        The number of words of 8 characters with which both texts begin. Default: 0.
     """
     letters = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz0123456789", np.uint8)
     good = np.zeros(256, np.bool_)
     good[[*range(0x23, 0x2C), *range(0x2D, 0x5C), *range(0x5D, 0x7F)]] = True
-    start = person_ids._mixed(np.array([16]))
+    same = letters[rng.integers(0, len(letters), (words, 8))]
+    start = person_ids._mixed(np.array([8 * words + 16]))
+    for word in same.view("<i8").ravel():
+        start = person_ids._mixed(start ^ word)
     wanted = letters[rng.integers(0, len(letters), (1, 16))]
     first, last = wanted.view("<u8")[0]
     target = person_ids._mixed(start ^ np.int64(first.astype(np.int64))) ^ last.astype(np.int64)
     for _ in range(1_000):
-        words = letters[rng.integers(0, len(letters), (4_096, 8))].view("<i8").ravel()
-        rest = target ^ person_ids._mixed(start ^ words)
+        tried = letters[rng.integers(0, len(letters), (4_096, 8))].view("<i8").ravel()
+        rest = target ^ person_ids._mixed(start ^ tried)
         found = np.flatnonzero(good[rest.astype("<i8").view(np.uint8).reshape(-1, 8)].all(axis=1))
         if len(found):
-            other = words[found[0]].tobytes() + rest[found[0]].tobytes()
-            return wanted.tobytes().decode(), other.decode()
+            other = tried[found[0]].tobytes() + rest[found[0]].tobytes()
+            beginning = same.tobytes()
+            return (beginning + wanted.tobytes()).decode(), (beginning + other).decode()
     raise AssertionError("no two texts with the same hash were found")
 
 
-def _families(rng: Random) -> dict[str, Ids]:
+def families(rng: Random) -> dict[str, Ids]:
     """Ids that could be mistaken for each other, by kind."""
     number = int(rng.integers(1, 1_000))
     long = "".join(rng.choice(list("abc"), 300))
-    one, other = colliding_texts(np.random.default_rng(rng.integers(0, 2**62)))
+    chosen = np.random.default_rng(rng.integers(0, 2**62))
+    one, other = colliding_texts(chosen, int(chosen.choice([0, 1, 3, 6])))
     near = tuple(number + 1 + each for each in range(20))
     far = tuple(number + sign * 2**bits for bits in (8, 16, 24, 32, 48, 62) for sign in (1, -1))
     return {
@@ -264,12 +276,12 @@ def make_case(rng: Random, *, finite: bool) -> EventCase:
         Whether the input has an end, or comes step by step while a clock goes on.
     """
     setting = _setting(rng, finite=finite)
-    families = _families(rng)
+    known = families(rng)
     if setting.person_type == "integer":
-        families = {name: families[name] for name in list(families)[:4]}
-    ids = families[str(rng.choice(list(families)))]
+        known = {name: known[name] for name in list(known)[:4]}
+    ids = known[str(rng.choice(list(known)))]
     if setting.person_type == "text" and rng.random() < 0.7:
-        ids = Ids(ids.mine, tuple(each for family in families.values() for each in family.others))
+        ids = Ids(ids.mine, tuple(each for family in known.values() for each in family.others))
         mine = {str(each) for each in ids.mine}
         ids = Ids(ids.mine, tuple(each for each in ids.others if str(each) not in mine))
     first = int(rng.integers(1, setting.units - setting.window + 1))

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from penstock.lab.audit.replay.verdict import EXIT_CODES
+
 Outcome: TypeAlias = Literal["acquitted", "convicted", "refused", "crashed"]
 """What a bounding audit ends with. `refused`: events were refused with and without the person.
 `crashed`: the code failed in the same way with and without the person."""
-
-EXIT_CODES: dict[Outcome, int] = {"acquitted": 0, "convicted": 1, "refused": 3, "crashed": 3}
 
 Sentence: TypeAlias = Literal[
     "bounded", "one direction", "elsewhere", "own events", "arrival", "failure", "rule"
@@ -127,8 +127,6 @@ class BoundingVerdict:
         The contributions that were tried.
     sources : mapping of str to int
         The formats of sources, with the number of rounds of each.
-    skipped : mapping of str to str
-        Formats that could not be tried, with the reason.
     nearest : NearestCase or None
         The unit in which a person changed most of what is allowed.
     reached : int
@@ -137,6 +135,8 @@ class BoundingVerdict:
         How long it took.
     seed : int
         The seed.
+    units : int
+        Single units that were counted without a source.
     """
 
     outcome: Outcome
@@ -151,11 +151,11 @@ class BoundingVerdict:
     most_persons: int = 0
     contributions: tuple[int, ...] = ()
     sources: Mapping[str, int] = field(default_factory=dict)
-    skipped: Mapping[str, str] = field(default_factory=dict)
     nearest: NearestCase | None = None
     reached: int = 0
     seconds: float = 0.0
     seed: int = 0
+    units: int = 0
 
     name = "bounding"
 
@@ -202,22 +202,22 @@ class BoundingVerdict:
             f"{self.rounds} pairs of event streams in {len(self.sources)} formats, "
             f"{self.streams} runs with {self.events:,} events and {self.restarts} restarts; up to "
             f"{self.longest} units, {self.most_keys} keys and {self.most_persons:,} persons; "
-            f"contributions {limits}. Timing was not compared."
+            f"contributions {limits}. {self.units} single units were counted in one pass, in "
+            "batches and in merged parts. Timing was not compared."
         )
 
     def weakest(self) -> list[str]:
         """The unit in which a person changed most, line by line."""
-        lines = [f"Not tried: {name} ({why})" for name, why in self.skipped.items()]
         spot = self.nearest
         if spot is None:
-            return lines
+            return []
         settings = ", ".join(f"{key}={value}" for key, value in spot.setting.items())
         most = (
             f"A person changed {spot.changed} of {spot.contribution} allowed events in unit "
             f"{spot.unit} of view {spot.view} (share {spot.share:.2f}); all that is allowed was "
             f"reached in {self.reached} of {self.rounds} pairs"
         )
-        return [most, f"Round {spot.number}, {spot.source}: {settings}", *lines]
+        return [most, f"Round {spot.number}, {spot.source}: {settings}"]
 
     def row(self, *, seconds: bool = True) -> dict[str, Any]:
         """The verdict as plain data.
@@ -237,6 +237,7 @@ class BoundingVerdict:
             "reason": self.reason,
             "rounds": self.rounds,
             "streams": self.streams,
+            "units": self.units,
             "events": self.events,
             "restarts": self.restarts,
             "longest": self.longest,
@@ -244,7 +245,6 @@ class BoundingVerdict:
             "most_persons": self.most_persons,
             "contributions": list(self.contributions),
             "sources": dict(self.sources),
-            "skipped": dict(self.skipped),
             "nearest": None
             if spot is None
             else {

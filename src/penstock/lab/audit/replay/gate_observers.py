@@ -154,6 +154,8 @@ class TranscriptSide:
         other = stream if first is None else first.stream
         self._present = (stream != other).any(axis=1)
         self.books: LedgerBooks | None = None
+        self.nodes: dict[tuple[str, tuple[int, int]], IntArray] = {}
+        """The noise of each node of a tree that was named."""
         self.pots: dict[str, tuple[int, Any]] = {}
         """Sensitivity and price of each pot."""
         self.before_decision: Callable[[], None] | None = None
@@ -489,15 +491,18 @@ def _split(shipped: Any, run: Run, side: TranscriptSide) -> Any:
         unit, shown = run._gate.unit, (threshold, tree.size)
         found = side.partner("split", unit, label, shown)
         met: list[IntArray] = []
+        reached: list[IntArray] = []
         answer = GateAnswer("split", unit, label, np.zeros(0, np.int64), shown=shown)
         side.answers.append(answer)
 
         def purpose(call: NoiseCall, noise: IntArray) -> IntArray:
             def moved(scores: IntArray) -> IntArray:
                 met.append(scores.copy())
+                here = noise
                 if found is not None and len(scores) == len(found.raw):
-                    return noise + (found.raw - scores)
-                return noise
+                    here = noise + (found.raw - scores)
+                reached.append(scores + here)
+                return here
 
             answer.calls.append((call, noise.copy()))
             return noticing(noise, moved)
@@ -508,9 +513,12 @@ def _split(shipped: Any, run: Run, side: TranscriptSide) -> Any:
         finally:
             side.noise.purpose = outer
         inner = np.flatnonzero(tree.inner)
-        if len(answer.calls) != 1 or len(met) != 1 or len(met[0]) != len(inner):
+        sizes = {len(each) for each in met} | {len(each) for _, each in answer.calls}
+        if len(answer.calls) != 1 or len(met) != 1 or sizes != {len(inner)}:
             side.fault(answer, "a tree whose nodes do not have a draw each")
             return answers
+        if not np.array_equal(answers, _splits(reached[0], tree, threshold)):
+            side.fault(answer, "a split is not that of the scores with their noise")
         law, kappa = float(answer.call.laws[0]), int(how.get("kappa", 2))
         if not _are_scores(met[0], unseal(x), tree, threshold, law * math.log(kappa)):
             side.fault(answer, "the scores of nodes are not those of the rule")
@@ -529,6 +537,15 @@ def _split(shipped: Any, run: Run, side: TranscriptSide) -> Any:
         return answers
 
     return split
+
+
+def _splits(reached: IntArray, tree: Hierarchy, threshold: int) -> BoolArray:
+    """The nodes whose noisy score is above the threshold, as all of their ancestors' are."""
+    splits: BoolArray = np.zeros(len(tree.inner), np.bool_)
+    splits[tree.inner] = reached > threshold
+    for level in tree.slices[1:]:
+        splits[level] &= splits[tree.parents[level]]
+    return splits
 
 
 def _are_scores(
@@ -679,6 +696,8 @@ def _prime(shipped: Any, run: Run, side: TranscriptSide) -> Any:
         side._counted[counter] = none
         if len(answer.calls) != 1 or len(answer.noise) != size:
             side.fault(answer, "a counter whose numbers do not have a draw each")
+        elif not np.array_equal(run._gate.counters._held[counter].total, answer.noise):
+            side.fault(answer, "a counter that does not begin with its noise")
 
     return prime
 
@@ -693,7 +712,7 @@ def _count(shipped: Any, run: Run, side: TranscriptSide) -> Any:
 
 def _read(shipped: Any, run: Run, side: TranscriptSide) -> Any:
     """A counter that is released. Memory that nobody saw is summed over."""
-    counters = run._gate.counters
+    counters, limit = run._gate.counters, run._gate._maker.limit
 
     def read(counter: str, *, again: bool) -> Released:
         unit, primed = run._gate.unit, side._primed.pop(counter)
@@ -702,6 +721,8 @@ def _read(shipped: Any, run: Run, side: TranscriptSide) -> Any:
         answer = GateAnswer("read", unit, counter, counted, shown=(again, held.layers))
         side.answers.append(answer)
         before = held.total.copy()
+        if counter not in side.looks and not np.array_equal(before, primed.noise + counted):
+            side.fault(answer, "a counter is not its noise plus what was counted")
         if found is not None and not again and counter not in side.looks:
             held.total += found.value - before
 
@@ -717,6 +738,9 @@ def _read(shipped: Any, run: Run, side: TranscriptSide) -> Any:
         finally:
             side.noise.purpose = outer
         answer.value = released.value.copy()
+        wanted = before + answer.noise if answer.calls else answer.value
+        if not np.array_equal(answer.value, np.clip(wanted, -limit, limit)):
+            side.fault(answer, "a released counter is not its content plus its own noise")
         answer.calls = answer.calls or primed.calls
         if len(answer.calls) != 1 or len(answer.noise) != len(counted):
             side.fault(answer, "a counter whose numbers do not have a draw each")
@@ -811,8 +835,17 @@ def _window_sum(shipped: Any, run: Run, side: TranscriptSide) -> Any:
         if fresh:
             if len(answer.calls) != 1 or len(answer.noise) != sums.size:
                 side.fault(answer, "nodes that do not have a draw each")
-            else:
-                side.add_laplace(answer, found)
+                return released
+            side.add_laplace(answer, found)
+            rows = answer.noise.reshape(sums.shape)
+            side.nodes.update(((label, node), row) for node, row in zip(fresh, rows, strict=True))
+        value = side.stream[max(unit - int(how["span"]), 0) : unit].sum(axis=0)
+        for sign, some in ((1, nodes.plus), (-1, nodes.minus)):
+            for node in some:
+                value = value + sign * side.nodes[label, node]
+        limit = run._gate._maker.limit
+        if not np.array_equal(np.clip(value, -limit, limit), released.value):
+            side.fault(answer, "a released sum is not that of the window and of its nodes' noise")
         return released
 
     return window_sum

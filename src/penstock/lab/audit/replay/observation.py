@@ -64,10 +64,13 @@ def differing(name: str, one: Any, other: Any) -> Iterator[str]:
     elif isinstance(one, (int, str, bytes, Fraction, set, frozenset)):
         if one != other:
             yield name
+        yield from _carried(name, one, other)
     elif isinstance(one, np.ndarray):
         yield from _arrays(name, one, other)
+        yield from _carried(name, one, other)
     elif isinstance(one, (Mapping, list, tuple)):
         yield from _containers(name, one, other)
+        yield from _carried(name, one, other)
     elif dataclasses.is_dataclass(one) and not isinstance(one, type):
         yield from _objects(name, one, other)
     elif isinstance(one, (float, complex)):
@@ -79,6 +82,12 @@ def differing(name: str, one: Any, other: Any) -> Iterator[str]:
         yield from differing(name, _slots(one), _slots(other))
     elif repr(one) != repr(other):
         yield name
+
+
+def _carried(name: str, one: Any, other: Any) -> Iterator[str]:
+    """What an instance of a class of others carries beside its numbers, text or content."""
+    if hasattr(one, "__dict__") and not isinstance(one, Fraction):
+        yield from differing(f"{name}'s attributes", vars(one), vars(other))
 
 
 def _slots(value: Any) -> dict[str, Any]:
@@ -102,7 +111,8 @@ def _containers(name: str, one: Any, other: Any) -> Iterator[str]:
 
 
 def _arrays(name: str, one: Any, other: Any) -> Iterator[str]:
-    if one.dtype != other.dtype:
+    one, other = one.view(np.ndarray), other.view(np.ndarray)  # also what lies below a mask
+    if one.dtype != other.dtype or one.dtype.metadata != other.dtype.metadata:
         yield f"the type of numbers of {name}: {one.dtype} and {other.dtype}"
     elif one.shape != other.shape:
         yield f"the shape of {name}: {one.shape} and {other.shape}"
@@ -112,6 +122,18 @@ def _arrays(name: str, one: Any, other: Any) -> Iterator[str]:
         yield from differing(name, one.tolist(), other.tolist())
     elif one.tobytes() != other.tobytes():
         yield name
+    elif _behind(one) != _behind(other):
+        yield f"what lies in memory behind {name}"
+
+
+def _behind(array: Any) -> bytes:
+    """The whole array that an array is a part of."""
+    whole = array.base
+    while isinstance(whole, np.ndarray) and isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    if not isinstance(whole, np.ndarray) or whole.dtype.hasobject:
+        return b""
+    return whole.tobytes()
 
 
 def _objects(name: str, one: Any, other: Any) -> Iterator[str]:
@@ -152,43 +174,73 @@ _CACHED = {"domain", "calendar"}
 class _Collector(logging.Handler):
     def __init__(self) -> None:
         super().__init__(level=0)
-        self.records: list[tuple[str, int, str]] = []
+        self.records: list[tuple[str, int, str, dict[str, Any]]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        more = f" {record.exc_info[1]!r}" if record.exc_info and record.exc_info[1] else ""
-        own = {
-            key: repr(value)
-            for key, value in vars(record).items()
-            if key not in _PLAIN_RECORD and isinstance(value, (int, float, str, Fraction, tuple))
-        }
-        text = record.getMessage() + more + (f" {own}" if own else "")
-        self.records.append((record.name, record.levelno, text))
+        error = record.exc_info[1] if record.exc_info else None
+        more = {key: value for key, value in vars(record).items() if key not in _OF_THE_MOMENT}
+        if error is not None:
+            more["error"] = told(error)
+        self.records.append((record.name, record.levelno, record.getMessage(), more))
 
 
-_PLAIN_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
+_OF_THE_MOMENT = frozenset(
+    (
+        "created",
+        "msecs",
+        "relativeCreated",
+        "thread",
+        "threadName",
+        "process",
+        "processName",
+        "taskName",
+        "exc_info",
+        "exc_text",
+    )
+)
+"""Parts of a log record that say when it was made, and by which thread. Others are compared, with
+the line that it came from.
+"""
 
 
 CHANGES = frozenset(
     {
+        "ftplib.sendcmd",
+        "http.client.send",
+        "imaplib.send",
         "os.chmod",
+        "os.chown",
         "os.exec",
         "os.fork",
+        "os.kill",
+        "os.killpg",
         "os.link",
         "os.mkdir",
         "os.posix_spawn",
         "os.putenv",
         "os.remove",
+        "os.removexattr",
         "os.rename",
         "os.rmdir",
+        "os.setxattr",
+        "os.spawn",
         "os.symlink",
         "os.system",
         "os.truncate",
         "os.unsetenv",
         "os.utime",
+        "smtplib.send",
         "socket.bind",
         "socket.connect",
+        "socket.getaddrinfo",
+        "socket.gethostbyname",
+        "socket.sendmsg",
         "socket.sendto",
+        "sqlite3.connect",
         "subprocess.Popen",
+        "syslog.openlog",
+        "syslog.syslog",
+        "urllib.Request",
     }
 )
 """Events of Python's audit hooks by which a run leaves something outside of itself."""
@@ -234,6 +286,8 @@ class _Hook:
         what = repr(arguments)
         if "__pycache__" in what:
             return
+        if event == "sqlite3.connect" and isinstance(arguments[0], (str, os.PathLike)):
+            heard.written.append(os.fspath(arguments[0]))
         if event in ("os.remove", "os.rename", "os.truncate"):
             what += repr(_content(os.fspath(arguments[0])))
         heard.changes.append((event, what))
@@ -246,6 +300,7 @@ class _HeardText(io.StringIO):
 
     def __init__(self, stream: Any) -> None:
         super().__init__()
+        self.buffer = self.written = io.BytesIO()  # type: ignore[misc]
         self._stream = stream
         here = threading.get_ident()
         self._others = {each.ident for each in threading.enumerate()} - {here}
@@ -311,8 +366,12 @@ def overheard(into: dict[str, Any]) -> Iterator[None]:
         root.setLevel(level)
         logging.disable(off)
         into["log records"] = collector.records
-        into["warnings"] = [str(each.message) for each in warned]
+        into["warnings"] = [
+            (each.category.__name__, str(each.message), each.filename, each.lineno)
+            for each in warned
+        ]
         into["printed text"] = (out.getvalue(), err.getvalue())
+        into["printed bytes"] = (out.written.getvalue(), err.written.getvalue())
         into["bytes written"] = raw
         into["files"] = {path: _content(path) for path in dict.fromkeys(traces.written)}
         into["traces"] = traces.changes
@@ -326,7 +385,7 @@ def _content(path: str) -> bytes:
 
 
 def told(error: BaseException) -> list[tuple[Any, ...]]:
-    """All that an error tells: its text, its notes, what it was raised from, and where.
+    """All that an error tells: its text, notes, attributes, what it was raised from, and where.
 
     Parameters
     ----------
@@ -334,7 +393,7 @@ def told(error: BaseException) -> list[tuple[Any, ...]]:
         The error.
 
     >>> told(ValueError("too few"))
-    [('ValueError', 'too few', ["'too few'"], [], [])]
+    [('ValueError', 'too few', ["'too few'"], [], [], {})]
     """
     found: list[tuple[Any, ...]] = []
     each: BaseException | None = error
@@ -345,7 +404,9 @@ def told(error: BaseException) -> list[tuple[Any, ...]]:
             if _LAB not in frame.filename.replace(os.sep, "/")
         ]
         notes = list(getattr(each, "__notes__", ()))
-        found.append((type(each).__name__, str(each), [repr(x) for x in each.args], notes, places))
+        own = {key: value for key, value in vars(each).items() if key != "__notes__"}
+        arguments = [repr(x) for x in each.args]
+        found.append((type(each).__name__, str(each), arguments, notes, places, own))
         each = each.__cause__ or each.__context__
     return found
 

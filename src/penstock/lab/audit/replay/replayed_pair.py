@@ -242,10 +242,18 @@ def _one_unit(
     now.shown["cost"] = run.cost.quanta
     if side.first is None and side.books is not None:
         side.faults.extend(side.books.enter(unit, lines, run.cost.quanta))
-    now.shown["state"] = deepcopy(run._state)  # it may be changed in place
+    now.shown["state"] = _copied(run)
     now.shown["what the run shows"] = repr(run)
     if looked and seen is not None and seen.after:
         now.shown["memory"] = intrude(run)
+
+
+def _copied(run: Run) -> Any:
+    """The state, which may be changed in place. Keys and promise are public and never change."""
+    state = run._state
+    held = [each for each in getattr(state, "__dict__", {}).values() if isinstance(each, Domain)]
+    public = (run.domain, run.released, run.guarantee, run.mechanism, *held)
+    return deepcopy(state, {id(each): each for each in public})
 
 
 def same_after_a_restart(trial: ReplayTrial, choice: NoiseChoice) -> list[str]:

@@ -25,8 +25,6 @@ from penstock.lab.audit.subjects import Subject
 REPLAYS: Final = 400
 """The default number of transcripts of an audit."""
 
-QUICK_REPLAYS: Final = 60
-
 LEAST_TRIES: Final = 3
 """The fewest transcripts of one of the subject's own pairs."""
 
