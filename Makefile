@@ -1,11 +1,11 @@
-# make setup | quick | test | nightly | simulate | fuzz | mutants | lint | demo | docs | wheel | bench | papers | torture
+# make setup | quick | test | nightly | simulate | fuzz | audits | mutants | lint | demo | docs | wheel | bench | papers | torture
 # Needs python3 (3.11 or later) and make; nothing else first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo docs wheel quick unit test nightly simulate fuzz mutants lint bench papers torture clean
+.PHONY: setup demo docs wheel quick unit test nightly simulate fuzz audits mutants lint bench papers torture clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -49,6 +49,7 @@ test: lint  ## lint, doctests and all tests but the nightly ones, about 16 minut
 nightly: lint  ## all tests, with the long statistical runs (docs/how-to/test.md), 100,000 simulated worlds and all mutants
 	$(BIN)/pytest -n auto --dist worksteal --hypothesis-profile=nightly --timeout=0 -m "nightly or not nightly"
 	$(MAKE) --no-print-directory simulate SEEDS=100000
+	$(MAKE) --no-print-directory audits
 	$(MAKE) --no-print-directory mutants
 
 SEEDS ?= 1000
@@ -60,6 +61,17 @@ SECONDS ?= 600
 
 fuzz: $(READY)  ## mutants of the corpus for every parser that strangers reach: SECONDS=600, FUZZ_SEED=1
 	PENSTOCK_FUZZ_SECONDS=$(SECONDS) PENSTOCK_FUZZ_SEED=$(or $(FUZZ_SEED),0) $(BIN)/pytest -n 0 -p no:cacheprovider tests/fuzz
+
+AUDITS ?= 20
+
+audits: $(READY)  ## penstock audit --all with fresh seeds, and the exit of each: AUDITS=20, FORM=--quick
+	@mkdir -p out/audits; failed=0; \
+	for number in $$(seq $(AUDITS)); do \
+	  seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); start=$$(date +%s); code=0; \
+	  $(BIN)/penstock audit --all $(FORM) --seed $$seed --json --folder out/audits/$$seed >out/audits/$$seed.json || code=$$?; \
+	  echo "$$number of $(AUDITS): penstock audit --all $(FORM) --seed $$seed: exit $$code, $$(($$(date +%s) - start)) s"; \
+	  [ $$code -eq 0 ] || failed=1; \
+	done; exit $$failed
 
 mutants: $(READY)  ## faults in copies of the source, and who finds them: out/mutants.md; ONLY="budget/*"
 	$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)") --json out/mutants.json --report out/mutants.md
@@ -82,6 +94,7 @@ bench: $(READY)  ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/hostile_bodies.py
 	$(BIN)/python benchmarks/slow_senders.py
 	$(BIN)/python benchmarks/avro.py
+	$(BIN)/python benchmarks/text_ids.py
 	$(BIN)/python benchmarks/serve.py
 
 papers: $(READY)  ## the papers' experiments at full size (an hour or two), and docs/results from them

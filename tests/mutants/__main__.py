@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import hashlib
 import json
 import multiprocessing
 import os
@@ -27,6 +28,9 @@ SECONDS = 300
 
 WITHOUT_TESTS = 0.9
 """The share of mutants that must be found without unit tests."""
+
+KEPT = ROOT / "out" / "mutants.jsonl"
+"""Where finished verdicts are kept."""
 
 
 @dataclass
@@ -74,6 +78,43 @@ class Score:
             "findings": [asdict(each) for each in self.findings],
             "seconds": round(self.seconds, 1),
         }
+
+
+def digest_of_source() -> str:
+    """A digest of the package and of the judges, on which verdicts depend."""
+    digest = hashlib.sha256()
+    for path in (*sorted(PACKAGE.rglob("*.py")), Path(__file__).with_name("judges.py")):
+        digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def kept_scores(path: Path, wanted: list[Mutant], source: str | None) -> dict[str, Score]:
+    """The verdicts in a file of an earlier run that still hold.
+
+    Parameters
+    ----------
+    path : Path
+        The file, one JSON row per verdict. It need not exist.
+    wanted : list of Mutant
+        The mutants. A verdict on another text of a mutant is not used.
+    source : str or None
+        Only verdicts on this source are used; None takes those on any source.
+    """
+    mutants = {each.name: each for each in wanted}
+    kept: dict[str, Score] = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            row = json.loads(line)
+        except ValueError:  # the last line of a run that was killed
+            continue
+        mutant = mutants.get(row["name"])
+        if mutant is None or row["digest"] != mutant.digest:
+            continue
+        findings = [Finding(**each) for each in row["findings"]]
+        ended = all(each.kind != "not judged" for each in findings)
+        if ended and source in (None, row["source"]):
+            kept[mutant.name] = Score(mutant, findings, row["seconds"])
+    return kept
 
 
 def order_of(mutant: Mutant, judges: list[str]) -> list[tuple[str, list[str]]]:
@@ -232,27 +273,35 @@ def chosen(patterns: list[str]) -> list[Mutant]:
 
 
 def judge_all(asked: argparse.Namespace) -> list[Score]:
-    """All chosen mutants, several at a time, with a line per mutant on standard error."""
-    wanted = chosen(asked.only)
+    """All chosen mutants, several at a time, with a line per mutant on standard error.
+
+    Finished verdicts are appended to the file `--keep`, and the same command goes on from there.
+    Several commands may share the file: none judges what another has finished.
+    """
+    wanted, source = chosen(asked.only), digest_of_source()
     scores: dict[str, Score] = {}
+
+    def judge(mutant: Mutant) -> Score:
+        kept = kept_scores(asked.keep, [mutant], None if asked.older else source)
+        if mutant.name in kept:
+            return kept[mutant.name]
+        score = judged(
+            mutant,
+            judges=asked.judge or list(JUDGES),
+            package=package,
+            every=asked.every_judge,
+            tests=asked.tests,
+            seconds=asked.seconds,
+        )
+        _keep(asked.keep, score, source)
+        return score
+
     with (
         tempfile.TemporaryDirectory(prefix="penstock-mutants-") as folder,
         ThreadPoolExecutor(asked.jobs) as pool,
     ):
         package = compiled_package(Path(folder))
-        waiting = [
-            pool.submit(
-                judged,
-                each,
-                judges=asked.judge or list(JUDGES),
-                package=package,
-                every=asked.every_judge,
-                tests=asked.tests,
-                seconds=asked.seconds,
-            )
-            for each in wanted
-        ]
-        for done in as_completed(waiting):
+        for done in as_completed([pool.submit(judge, each) for each in wanted]):
             score = done.result()
             scores[score.mutant.name] = score
             why = "" if score.first is None else f"{score.first.kind}: {score.first.why}"
@@ -265,6 +314,13 @@ def judge_all(asked: argparse.Namespace) -> list[Score]:
     return [scores[each.name] for each in wanted]
 
 
+def _keep(path: Path, score: Score, source: str) -> None:
+    row = {**score.row(), "digest": score.mutant.digest, "source": source}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     add = parser.add_argument
@@ -275,6 +331,8 @@ def main() -> int:
     add("--judge", action="append", choices=list(JUDGES), help="ask these judges; default: all")
     add("--every-judge", action="store_true", help="ask all judges, not only until one convicts")
     add("--no-tests", dest="tests", action="store_false", help="run no unit tests")
+    add("--keep", type=Path, default=KEPT, help="finished verdicts; the same command goes on")
+    add("--older", action="store_true", help="use kept verdicts on an older source, too")
     add("--jobs", type=int, default=os.cpu_count() or 1, help="how many mutants at a time")
     add("--seconds", type=float, default=SECONDS, help="the limit of time per mutant")
     asked = parser.parse_args()

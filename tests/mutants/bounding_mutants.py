@@ -11,8 +11,24 @@ _COUNTING = "private/counting.py"
 _UNITS = "private/units.py"
 _TESTS = ("tests/private/test_bounding.py", "tests/private/test_counting.py")
 
+_EQUIVALENT = {
+    "bounding-one-event-more": (
+        "the level before hands on no events, because it is the last one that may have any: "
+        "the additional level stays empty"
+    ),
+}
+
 BOUNDING_MUTANTS = tuple(
-    Mutant(name=name, file=file, old=old, new=new, about=about, operator="bounding", tests=_TESTS)
+    Mutant(
+        name=name,
+        file=file,
+        old=old,
+        new=new,
+        about=about,
+        operator="bounding",
+        tests=_TESTS,
+        equivalent=_EQUIVALENT.get(name, ""),
+    )
     for name, file, old, new, about in (
         (
             "bounding-one-event-more",

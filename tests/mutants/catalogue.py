@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutants.blind_mutants import BLIND_MUTANTS
 from tests.mutants.bounding_mutants import BOUNDING_MUTANTS
 from tests.mutants.gate_mutants import GATE_MUTANTS
 from tests.mutants.histogram_mutants import HISTOGRAM_MUTANTS
@@ -16,5 +17,6 @@ MUTANTS = (
     *MECHANISM_MUTANTS,
     *HISTOGRAM_MUTANTS,
     *BOUNDING_MUTANTS,
+    *BLIND_MUTANTS,
 )
 """All mutants, part by part."""

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import compileall
+import hashlib
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,13 +78,19 @@ class Mutant:
         return folder
 
     @property
+    def digest(self) -> str:
+        """A short digest of the change."""
+        change = "\0".join((self.file, self.old, self.new))
+        return hashlib.sha256(change.encode()).hexdigest()[:16]
+
+    @property
     def test_paths(self) -> tuple[str, ...]:
         """The unit tests that stand beside the file."""
         return self.tests or (f"tests/{Path(self.file).parent}",)
 
 
 def compiled_package(folder: Path) -> Path:
-    """A copy of the package with compiled files, to be copied for each mutant.
+    """A copy of the package with compiled files and loops, to be copied for each mutant.
 
     Parameters
     ----------
@@ -90,6 +100,13 @@ def compiled_package(folder: Path) -> Path:
     package = folder / "penstock"
     shutil.copytree(PACKAGE, package)
     compileall.compile_dir(package, quiet=1)
+    loops = [
+        sys.executable,
+        "-c",
+        "import penstock.private.bounding_fast, penstock.private.json_fast",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    subprocess.run(loops, env=environment, cwd=folder, capture_output=True, check=False)
     return package
 
 
