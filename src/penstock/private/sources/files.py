@@ -47,7 +47,7 @@ from penstock.private.sources.base import (
     sealed,
 )
 
-MAX_ROWS_PER_BATCH = 2**19
+MAX_ROWS_PER_BATCH = 2**18
 AHEAD = 2
 BYTES_PER_READ = 8 * 2**20
 MAX_LINE_BYTES = 2**20

@@ -217,7 +217,7 @@ def _side_by_side(
     with ThreadPoolExecutor(DECODING_THREADS, thread_name_prefix="penstock-reader") as readers:
         try:
             coming = deque(
-                readers.submit(decoded, group) for group in islice(following, DECODING_THREADS + 1)
+                readers.submit(decoded, group) for group in islice(following, DECODING_THREADS)
             )
             while coming:
                 batches = coming.popleft().result()
