@@ -71,9 +71,18 @@ def test_large_counts_are_thinned_out_and_that_is_said():
     assert f"{MAX_KEYS:,} of {keys:,} keys" in found.notes[0]
 
 
+@pytest.mark.parametrize(("units", "window"), [(150, 1), (60, 24), (20, 200)])
+def test_few_units_leave_room_for_more_keys(units, window):
+    keys = 5_000
+    found = public(np.ones((units, keys)), Domain.of(keys)).thinned(window=window)
+    long = found.lengthened(window)
+    assert MAX_KEYS <= found.domain.size < keys
+    assert 0.9 * MAX_CELLS < long.counts.size <= MAX_CELLS
+
+
 def test_some_keys_of_a_hierarchy_are_a_hierarchy():
     domain = Hierarchy.of({str(key): f"group {key % 3}" for key in range(2 * MAX_KEYS)})
-    found = public(np.ones((2, domain.size)), domain).thinned()
+    found = public(np.ones((2, domain.size)), domain).thinned(most=MAX_KEYS)
     assert isinstance(found.domain, Hierarchy)
     assert found.domain.paths[1] == (f"group {2 % 3}",)
 

@@ -207,12 +207,13 @@ def public_counts(
         return None
     if facts.kind == "stock":
         found = replace(found, notes=(*found.notes, STOCK))
-    mean, found = found.mean, replace(found, facts=facts).thinned()
+    window = view.promise.window
+    mean, found = found.mean, replace(found, facts=facts).thinned(window=window)
     _refuse_empty(found, stated=known.sample is None and typical is not None)
     if known.sample is not None and typical is not None:
         found = scaled(found, mean=mean, typical=float(typical))
         _refuse_empty(found, stated=True)
-    return found.lengthened(view.promise.window)
+    return found.lengthened(window)
 
 
 def _refuse_empty(public: PublicCounts, *, stated: bool) -> None:

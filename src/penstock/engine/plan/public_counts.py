@@ -23,7 +23,9 @@ from penstock.filters.observation import StreamKind
 from penstock.private.noise import TestNoise
 
 MAX_KEYS, MAX_UNITS, MAX_CELLS = 300, 1_000, 300_000
-"""The most keys, units and counts that are simulated. More are thinned out, always in one way."""
+"""The most keys, units and counts that are simulated. More are thinned out, always in one way. Of
+fewer units, more keys are simulated: as many as the counts allow.
+"""
 
 LEAST_UNITS, LEAST_WINDOWS = 120, 5
 """Made-up and repeated counts have at least this many units, and windows."""
@@ -110,9 +112,16 @@ class PublicCounts:
         )
         return replace(self, counts=self.counts[order], notes=(*self.notes, note))
 
-    def thinned(self, *, most: int = MAX_KEYS) -> PublicCounts:
-        """At most `most` keys, evenly spread, and the newest units; a note says so."""
+    def thinned(self, *, window: int = 1, most: int | None = None) -> PublicCounts:
+        """At most `most` keys, evenly spread, and the newest units; a note says so.
+
+        By default there are as many keys as the number of counts allows, after the units are
+        lengthened for a window. Few keys would hide what the totals over all keys tell.
+        """
         units, keys = self.counts.shape
+        if most is None:
+            longest = min(max(units, LEAST_WINDOWS * window), MAX_UNITS)
+            most = max(MAX_KEYS, MAX_CELLS // longest)
         kept = min(keys, most)
         newest = min(units, MAX_UNITS, max(MAX_CELLS // kept, 1))
         if (kept, newest) == (keys, units):
