@@ -57,7 +57,8 @@ def plan(
     The private source is never opened. Counts come from a public sample, from past releases, or
     from public sentences, in this order; the table [plan] of the configuration holds for what is
     not given here. Beside a sample or past releases, --typical is the size of the counts. All
-    mechanisms that can keep the promise are ranked by their mean absolute error, beside all zeros and the long-run mean of each key.
+    mechanisms that can keep the promise are ranked by their mean absolute error, beside all zeros
+    and the long-run mean of each key.
 
     For example:
 
