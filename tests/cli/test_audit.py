@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from penstock.cli import audit as cli_audit
+from penstock.cli.audit_output import print_verdicts
 from penstock.core.errors import BudgetError
 from penstock.lab.audit import engine, suite
 from penstock.lab.audit.bounding.verdict import BoundingVerdict
@@ -212,7 +213,7 @@ def test_all_of_them(
         "mutant",
         "claimed",
         "bound",
-        "[1.990000, 2.000000]",
+        "≤ 2.000",
         "convicted",
         said,
         "at most 1e-3",
@@ -467,3 +468,16 @@ def test_an_audit_needs_no_terminal_and_no_environment(tmp_path: Path) -> None:
     )
     assert ended.returncode == 0, ended.stderr
     assert b"Traceback" not in ended.stderr
+
+
+def test_a_table_of_verdicts_cuts_nothing_at_80_columns(
+    one_verdict: Verdict, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    longest = max(VARIANTS, key=len)
+    made = replace(one_verdict, name=longest, flawed=True, lower_bound=3.0, exact=(5.0, 5.2501))
+    print_verdicts([one_verdict, made])
+    out = capsys.readouterr().out
+    assert longest in out
+    assert "≤ 5.251" in out
+    assert "…" not in out

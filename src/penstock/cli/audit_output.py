@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
@@ -251,12 +252,11 @@ def print_verdicts(verdicts: Sequence[Verdict], bounding: BoundingVerdict | None
     def say(text: str = "", style: str = "") -> None:
         console.print(Text(text, style), soft_wrap=True)
 
-    exact = any(verdict.exact is not None for verdict in verdicts)
     console.print(Text("Audits", "bold"))
     for kind, flawed in (("registered mechanism", False), ("flawed variant", True)):
         some = [verdict for verdict in verdicts if verdict.flawed is flawed]
         if some:
-            console.print(_verdict_table(kind, some, exact=exact))
+            console.print(_verdict_table(kind, some))
     for verdict in verdicts:
         if verdict.failure is not None:
             say(f"{verdict.name}: {report.sentence(verdict)}", STYLES["unknown"])
@@ -270,19 +270,25 @@ def print_verdicts(verdicts: Sequence[Verdict], bounding: BoundingVerdict | None
     say(report.closing(verdicts, false_alarm=suite.FALSE_ALARM))
 
 
-def _verdict_table(kind: str, verdicts: Sequence[Verdict], *, exact: bool) -> Table:
-    table = Table(kind)
-    for heading in ("claimed", "bound", *(["exact"] if exact else []), "replay"):
-        table.add_column(heading, justify="right")
+def _verdict_table(kind: str, verdicts: Sequence[Verdict]) -> Table:
+    """One row per verdict. Nothing is cut at 80 columns."""
+    exact = any(verdict.exact is not None for verdict in verdicts)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column(kind, no_wrap=True)
+    table.add_column("claimed", justify="right")
+    table.add_column("bound", justify="right", no_wrap=True)
+    if exact:
+        table.add_column("exact", justify="right", no_wrap=True)
+    table.add_column("replay", justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    table.add_column("s", justify="right")
+    table.add_column("s", justify="right", no_wrap=True)
     for verdict in verdicts:
         above = float(verdict.claimed) if verdict.exceeded else None
         table.add_row(
             Text(verdict.name),
             report.claim(verdict),
             report.at_least(verdict.lower_bound, above=above),
-            *([Text(report.exact_cell(verdict))] if exact else []),
+            *([Text(report.exact_at_most(verdict))] if exact else []),
             Text(report.replay_cell(verdict)),
             Text(report.verdict_mark(verdict), STYLES[report.tone(verdict)]),
             f"{verdict.seconds:.1f}",

@@ -84,6 +84,13 @@ def test_the_verdict_in_one_line() -> None:
     )
 
 
+def test_an_exact_loss_in_few_columns_is_never_rounded_down() -> None:
+    assert report.exact_at_most(verdict()) == ""
+    assert report.exact_at_most(EXACT) == "≤ 5.251"
+    other = replace(EXACT, exact=(5.0, math.inf), exact_claimed=Fraction(7))
+    assert report.exact_at_most(other) == "≤ ∞ of 7"
+
+
 def test_a_bound_is_never_rounded_up() -> None:
     rng = np.random.default_rng(0)
     for value in rng.random(200) * 5:

@@ -304,11 +304,21 @@ def interval(bounds: tuple[float, float]) -> str:
 
 def exact_cell(verdict: Verdict) -> str:
     """The exact loss in a table, and the ε that it was computed at, if that is another one."""
+    return "" if verdict.exact is None else f"{interval(verdict.exact)}{_of_epsilon(verdict)}"
+
+
+def exact_at_most(verdict: Verdict) -> str:
+    """The same in few columns: the upper end, rounded up."""
     if verdict.exact is None:
         return ""
+    high = verdict.exact[1]
+    said = f"{math.ceil(high * 1e3) / 1e3:.3f}" if math.isfinite(high) else number(high)
+    return f"≤ {said}{_of_epsilon(verdict)}"
+
+
+def _of_epsilon(verdict: Verdict) -> str:
     other = verdict.exact_claimed
-    of = "" if other is None or other == verdict.claimed else f" of {number(float(other))}"
-    return f"{interval(verdict.exact)}{of}"
+    return "" if other is None or other == verdict.claimed else f" of {number(float(other))}"
 
 
 def percent(share: float) -> str:
