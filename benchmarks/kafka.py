@@ -93,14 +93,18 @@ def measure() -> Iterator[Figure]:
     topic = f"benchmark-{secrets.token_hex(8)}"
     fill(server, topic)
     source = KafkaSource(intake=INTAKE, servers=server, topic=topic)
-    found = list[tuple[float, float, float]]()
+    bare_speeds: dict[int, list[float]] = {size: [] for size in SIZES}
+    found = list[tuple[float, float]]()
     for _ in range(ROUNDS):
-        found.append((max(bare(source, size) for size in SIZES), *ours(source)))
-    yield Figure("a bare consumer", median(each[0] for each in found), "events/s")
-    yield Figure("read, checked and bounded", median(each[1] for each in found), "events/s")
-    used = median(each[2] for each in found) / EVENTS * 1e6
+        for size, speeds in bare_speeds.items():
+            speeds.append(bare(source, size))
+        found.append(ours(source))
+    best = max(bare_speeds.values(), key=median)
+    yield Figure("a bare consumer", median(best), "events/s")
+    yield Figure("read, checked and bounded", median(speed for speed, _ in found), "events/s")
+    used = median(used for _, used in found) / EVENTS * 1e6
     yield Figure("read, checked and bounded: CPU per 1 M events", used, "s")
-    share = median(each[1] / each[0] for each in found)
+    share = median(speed / other for (speed, _), other in zip(found, best, strict=True))
     yield Figure("of what the bare consumer reads", share, "", limit=0.7, at_least=True)
     admin = AdminClient({"bootstrap.servers": server, "log_level": 0})
     admin.delete_topics([topic])[topic].result()
