@@ -89,6 +89,7 @@ def test_a_parent_is_acquitted_on_the_streams_of_its_flawed_variants(
     monkeypatch.setattr(engine, "resolve", lambda spec: found)
     engine._classifier.cache_clear()
     engine._clean.cache_clear()
+    engine._form.cache_clear()
     verdict = engine.audit(found, confidence=0.999, seed=3, workers=1)
     assert not verdict.convicted, verdict.row()
     assert "(as for " in verdict.pair.name
@@ -98,10 +99,10 @@ def test_nodes_of_a_tree_are_compared_where_sums_are_shown_of_keys() -> None:
     (case,) = (case for case in cases_of("tide") if case.configuration["nodes"] == "True")
     seen = case_traces(case, 0, 2, (1,))
     assert seen.values.shape[2] == case.shown.keys > seen.public["sums"].shape[2]
-    values, left, right, sums = about(seen, case.shown)
-    assert values.shape == seen.values.shape
-    assert left.shape == right.shape == (1, case.pair.units, case.shown.keys)
-    assert not sums
+    compared = about(seen, case.shown)
+    assert compared.values.shape == seen.values.shape
+    assert compared.left.shape == compared.right.shape == (1, case.pair.units, case.shown.keys)
+    assert not compared.sums
     found = engine.work(engine.Task(f"tide 2 4 {RUNS}", cases_number("tide", case), 0, 0, 2, 1))
     assert sum(found["all"].values()) == 2
 

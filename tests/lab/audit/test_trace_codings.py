@@ -149,6 +149,7 @@ def verdict_on(cls: type, *, runs: int = 400) -> Verdict:
         patch.setattr(engine, "resolve", lambda spec: found)
         engine._classifier.cache_clear()
         engine._clean.cache_clear()
+        engine._form.cache_clear()
         return engine.audit(found, confidence=0.999, seed=3, workers=1)
 
 
@@ -239,6 +240,7 @@ def test_raw_counts_in_the_memory_convict() -> None:
         patch.setattr(engine, "resolve", lambda spec: found)
         engine._classifier.cache_clear()
         engine._clean.cache_clear()
+        engine._form.cache_clear()
         verdict = engine.audit(found, confidence=0.999, seed=3, workers=1)
     assert verdict.convicted
 

@@ -76,22 +76,28 @@ def cells(traces: Traces, pair: Pair, *, everywhere: bool = True) -> Counts:
     nothing differs. `<` and `>`: fresh, and at or below the lower count, or above it (`↓` and `↑`
     for a sum of several units). `+` follows where another public value of the key has changed. `|`
     ends a unit, and a look adds letters of its own, such as `KEY_LETTERS`. With `everywhere=False`,
-    places where nothing differs have no letter: there are fewer cells, each seen more often.
+    places where nothing differs have no letter, or `·` if they differ in other runs: there are
+    fewer cells, each seen more often. The cell of a run does not depend on other runs.
     """
     differs = pair.left != pair.right
     shown = np.flatnonzero(differs.any(axis=0)) if differs.any() else np.arange(pair.keys)
-    numbers, left, right, sums = about(traces, pair)
-    letters = ("-", "=", *("↓↑" if sums else "<>"))
-    lesser, apart = np.minimum(left, right), left != right
+    compared = about(traces, pair)
+    numbers, by_run = compared.values, compared.by_run
+    letters = ("-", "=", *("↓↑" if compared.sums else "<>"))
+    lesser = np.minimum(compared.left, compared.right)
+    apart = compared.left != compared.right
     words: list[Word] = []
     for unit in range(pair.units):
         for key in shown:
             fresh, value = traces.fresh[:, unit, key], numbers[:, unit, key]
             there = apart[:, unit, key]
-            if everywhere or there.any():
-                sides = np.where(there, 2 + (value > lesser[:, unit, key]), 1)
+            sides = np.where(there, 2 + (value > lesser[:, unit, key]), 1)
+            if everywhere:
                 words.append((letters, np.where(fresh, sides, 0)))
-            if there.any() and traces.values.dtype.kind == "f":
+            elif by_run or there.any():
+                sides = np.where(fresh, sides, 0)
+                words.append(((*letters, "·"), np.where(there, sides, len(letters))))
+            if (by_run or there.any()) and traces.values.dtype.kind == "f":
                 words.append(_grain(value.astype(np.float64)))
             if everywhere and traces.public:
                 words.append(_changes(traces, pair, unit, int(key)))
@@ -103,27 +109,50 @@ def cells(traces: Traces, pair: Pair, *, everywhere: bool = True) -> Counts:
     return _count(words)
 
 
-def about(traces: Traces, pair: Pair) -> tuple[_Array, _Array, _Array, bool]:
-    """The values that were seen, their true values on either stream, and whether they are sums.
+@dataclass(frozen=True)
+class ComparedValues:
+    """The values that were seen, and their true values on either stream, by run, unit and key.
 
-    All arrays are by run (or for all runs), unit and key.
+    Parameters
+    ----------
+    values : array
+        The values that were seen.
+    left : array
+        Their true values on the left stream. If not `by_run`, the first row is for all runs.
+    right : array
+        Their true values on the right stream.
+    sums : bool
+        Whether they are sums of several units. Default: False.
+    by_run : bool
+        Whether each run has its own true values, such as those of its groups. Default: False.
     """
+
+    values: _Array
+    left: _Array
+    right: _Array
+    sums: bool = False
+    by_run: bool = False
+
+
+def about(traces: Traces, pair: Pair) -> ComparedValues:
+    """The values that were seen, and what they are compared with."""
     noisy, divisor = traces.public.get(NOISY), traces.public.get(DIVISOR)
     if noisy is not None and noisy.shape == traces.values.shape:
-        return noisy, pair.left[None], pair.right[None], False
+        return ComparedValues(noisy, pair.left[None], pair.right[None])
     if traces.weights != UNIT:
         weights = traces.weights.sequence(pair.units)
         ages = np.subtract.outer(np.arange(pair.units), np.arange(pair.units))
         sums = np.where(ages >= 0, weights[np.maximum(ages, 0)], 0.0)
         values = traces.values if divisor is None else traces.values / divisor
-        return values, (sums @ pair.left)[None], (sums @ pair.right)[None], True
+        left, right = (sums @ pair.left)[None], (sums @ pair.right)[None]
+        return ComparedValues(values, left, right, sums=True)
     if divisor is None:
-        return traces.values, pair.left[None], pair.right[None], False
+        return ComparedValues(traces.values, pair.left[None], pair.right[None])
     values, shown = traces.values, traces.public
     if traces.kind == "filtered" and shown[SUMS].shape == values.shape:
         values, divisor = shown[SUMS], shown[UNITS]
     elif traces.kind != "sum":  # the divisor is only a finer grid
-        return values / divisor, pair.left[None], pair.right[None], False
+        return ComparedValues(values / divisor, pair.left[None], pair.right[None])
     until = np.arange(1, pair.units + 1)[:, None]
     since = np.maximum(until - divisor, 0)
     totals = (
@@ -131,7 +160,7 @@ def about(traces: Traces, pair: Pair) -> tuple[_Array, _Array, _Array, bool]:
         for each in (pair.left, pair.right)
     )
     left, right = (each[None, 1:] - each[since, np.arange(pair.keys)] for each in totals)
-    return values, left, right, True
+    return ComparedValues(values, left, right, sums=True, by_run=True)
 
 
 def _changes(traces: Traces, pair: Pair, unit: int, key: int) -> Word:
@@ -216,12 +245,14 @@ def _key_word(explained: IntArray) -> Word:
 
 
 def _grain(value: FloatArray) -> Word:
-    """How small a float is, and whether it is a multiple of 2^−52, as a sum with a count is."""
+    """How small a float is, and whether it is a multiple of 2^−52, as a sum with a count is.
+
+    A whole number has no letters, as if it were no float.
+    """
     size = np.clip(-np.log2(np.abs(value) + 2.0**-40), 0, 11).astype(np.int64) // 3
     fine = value * 2.0**52 != np.floor(value * 2.0**52)
-    return tuple(
-        f"{kind}{number}" for number in range(4) for kind in ("coarse", "fine")
-    ), 2 * size + fine
+    letters = [f"{kind}{number}" for number in range(4) for kind in ("coarse", "fine")]
+    return ("", *letters), np.where(value == np.floor(value), 0, 1 + 2 * size + fine)
 
 
 def add(one: Counts, other: Counts) -> Counts:

@@ -27,7 +27,7 @@ from penstock.lab.audit import attack
 from penstock.lab.audit.attack import Counts, OutputEvent
 from penstock.lab.audit.bounds import can_convict, epsilon_bound
 from penstock.lab.audit.classifier import TraceClassifier, learn
-from penstock.lab.audit.model import Pair
+from penstock.lab.audit.model import Pair, TraceForm
 from penstock.lab.audit.noise_audit import NoiseVerdict
 from penstock.lab.audit.replay.verdict import EXIT_CODES, ReplayVerdict
 from penstock.lab.audit.sample import case_traces, clean_memory
@@ -41,6 +41,9 @@ TRAINING, LEAST_TRAINING, TRAINING_SHARE = 2_000, 16, 8
 """The most and the fewest runs of each stream that a classifier is learned on, and how many times
 as many runs an audit has. On fewer runs nothing is learned.
 """
+
+FORMING = 2
+"""Runs of each stream that tell which arrays the traces of a case have."""
 
 FEW, FEW_OF_OTHERS = 150, 300
 """Runs one by one that are added to the first runs that choose the event, and to the first that
@@ -273,7 +276,8 @@ def work(task: Task) -> dict[str, Counts]:
     """Do one task: run the mechanism, and count the cells of every coding."""
     case = resolve(task.subject).cases[task.pair]
     pair, seed = case.shown, (task.seed, task.subject, task.key)
-    seen = case_traces(case, task.side, task.runs, seed)
+    form = _form(task.subject, task.pair, task.seed)
+    seen = case_traces(case, task.side, task.runs, seed, form=form)
     found = attack.codings(seen, pair)
     found.update(trace_codings(seen, pair, _clean(task.subject, task.pair)))
     classifier = _classifier(task.subject, task.pair, task.seed)
@@ -350,10 +354,26 @@ def _classifier(spec: str, number: int, seed: int) -> TraceClassifier | None:
     many = min(TRAINING, (case.runs or subject.runs) // TRAINING_SHARE)
     if many < LEAST_TRAINING:
         return None
+    form = _form(spec, number, seed)
     one, other = (
-        case_traces(case, side, many, (seed, spec, number, "training", side)) for side in (0, 1)
+        case_traces(case, side, many, (seed, spec, number, "training", side), form=form)
+        for side in (0, 1)
     )
     return learn((one, other))
+
+
+@lru_cache(maxsize=64)
+def _form(spec: str, number: int, seed: int) -> TraceForm | None:
+    """The form of all traces of a case, by a few runs of their own. None if runs are keys."""
+    case = resolve(spec).cases[number]
+    if case.as_keys:
+        return None
+    one, other = (
+        case_traces(case, side, FORMING, (seed, spec, number, "form", side)).form for side in (0, 1)
+    )
+    return replace(
+        one, public={**other.public, **one.public}, memory={**other.memory, **one.memory}
+    )
 
 
 def audit(
@@ -604,8 +624,8 @@ def judge(
         table = tables.setdefault((task.pair, task.side, task.chunk % 2), {})
         for coding, counts in done[task.key].items():
             table[coding] = attack.add(table.get(coding, {}), counts)
-    for table in tables.values():
-        _complete(table)
+    for number in {place[0] for place in tables}:
+        _complete([each for place, each in tables.items() if place[0] == number])
     _refuse_failures(subject, tables)
     chosen = _finalists(subject, tables, confidence)
     share = 1 - (1 - confidence) / len(chosen)
@@ -685,13 +705,22 @@ def _worth(way: str, bound: float) -> float:
     return bound if way in attack.PLAIN_CODINGS else bound / LUCKY_FACTOR - LUCKY_BOUND
 
 
-def _complete(table: dict[str, Counts]) -> None:
-    """Count runs that did not show a field, such as a public array, in a cell of their own."""
-    runs = sum(table.get(ERRORS, {}).values())
-    for name, counts in table.items():
-        missing = runs - sum(counts.values())
-        if missing > 0:
-            counts[f"{name}: absent"] = missing
+def _complete(tables: Sequence[dict[str, Counts]]) -> None:
+    """Count runs that did not show a field, such as a public array, in a cell of their own.
+
+    Parameters
+    ----------
+    tables : sequence of dict
+        All tables of a case. A field may be shown on one of the two streams only.
+    """
+    names = {name for each in tables for name in each}
+    for each in tables:
+        runs = sum(each.get(ERRORS, {}).values())
+        for name in names:
+            counts = each.setdefault(name, {})
+            missing = runs - sum(counts.values())
+            if missing > 0:
+                counts[f"{name}: absent"] = missing
 
 
 def _refuse_failures(

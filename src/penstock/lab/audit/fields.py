@@ -17,7 +17,7 @@ from penstock.core.guarantee import Guarantee
 from penstock.core.released import Released
 
 CODES = 256
-"""The number of codes. Two different fields share one with probability 1/256."""
+"""The number of codes, from 1 on. Two different fields share one with probability 1/256."""
 
 _KNOWN = frozenset(Released.__dataclass_fields__) | {"domain", "calendar"}
 
@@ -57,7 +57,7 @@ class FieldDigest:
     @property
     def codes(self) -> dict[str, int]:
         """A code per name."""
-        return {name: digest % CODES for name, digest in self._digests.items()}
+        return {name: 1 + digest % CODES for name, digest in self._digests.items()}
 
     def add(self, released: Released, lines: Iterable[Line]) -> None:
         """Add one unit.
@@ -103,10 +103,10 @@ class FieldDigest:
 def code_of(fact: object) -> int:
     """The code of anything, by its text.
 
-    >>> 0 <= code_of({"log records": ["one"]}) < CODES
+    >>> 1 <= code_of({"log records": ["one"]}) <= CODES
     True
     """
-    return crc32(repr(fact).encode()) % CODES
+    return 1 + crc32(repr(fact).encode()) % CODES
 
 
 def _plain(value: Any) -> object:

@@ -160,8 +160,9 @@ class Traces:
     describe a release as in `Released`. `explained` has two columns, for the left and the right
     stream: 1 if a key of the noise was seen under which the stream gives what was seen, 0 if one
     was seen under which it does not, and −1 if none was seen. `fields` has a code per run for each
-    thing that was shown besides the values (`fields.DIGESTS`). `memory` has the numbers that a look
-    saw, by name, run and place. `errors` has the error that ended each run, or an empty text.
+    thing that was shown besides the values (`fields.DIGESTS`), 0 if it was not shown. `memory` has
+    the numbers that a look saw, by name, run and place. `errors` has the error that ended each run,
+    or an empty text.
     """
 
     values: IntArray | np.ndarray[Any, np.dtype[np.float64]]
@@ -177,3 +178,38 @@ class Traces:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def form(self) -> TraceForm:
+        """The arrays that these traces have."""
+        return TraceForm(
+            {name: (array.shape[2], array.dtype) for name, array in self.public.items()},
+            {name: array.shape[1] for name, array in self.memory.items()},
+            self.kind,
+            self.weights,
+        )
+
+
+@dataclass(frozen=True)
+class TraceForm:
+    """The arrays that traces have, with their lengths. All runs of a case are put into one form.
+
+    If each part of the runs had the form of its own runs, then one unusual run would change how all
+    others of its part are told apart, and the runs would not be independent.
+
+    Parameters
+    ----------
+    public : mapping of str to (int, dtype)
+        The number of values in a unit of each public array, and their type.
+    memory : mapping of str to int
+        The number of values of each array that a look saw.
+    kind : str
+        What a release is, as in `Released`.
+    weights : Weights
+        The weights of a release, as in `Released`.
+    """
+
+    public: Mapping[str, tuple[int, np.dtype[Any]]]
+    memory: Mapping[str, int]
+    kind: Kind
+    weights: Weights

@@ -14,7 +14,7 @@ from penstock.core.domain import Domain
 from penstock.core.released import Released
 from penstock.lab.audit.fields import FieldDigest, code_of
 from penstock.lab.audit.intruder import Intruder
-from penstock.lab.audit.model import Case, Look, Traces
+from penstock.lab.audit.model import Case, Look, TraceForm, Traces
 from penstock.lab.audit.noise import LabNoise
 from penstock.lab.audit.replay.observation import overheard
 from penstock.private.mechanisms.base import Mechanism
@@ -35,6 +35,7 @@ def traces(
     domain: Domain | None = None,
     restart: int = 0,
     one_by_one: bool = False,
+    form: TraceForm | None = None,
 ) -> Traces:
     """The traces of independent runs over one stream, units × keys. `look.left` is the part of it.
 
@@ -59,6 +60,8 @@ def traces(
         After this unit each run is saved and restored. Default: 0, never.
     one_by_one : bool
         Whether every run is a run of its own. Default: False.
+    form : TraceForm, optional
+        The arrays that are traced. Default: those that these runs show.
     """
     plain = domain is None and look is None and not restart
     if mechanism.by_key and plain and not one_by_one:
@@ -69,17 +72,19 @@ def traces(
     keys = Domain.of(stream.shape[1]) if domain is None else domain
     case = _Followed(_decided(mechanism, keys), keys, look, restart)
     heard: dict[str, Any] = {}
+    size = mechanism.released(keys).size
+    found = _Recorder(runs, stream, size, form)
     with overheard(heard):
-        found = _Recorder(runs, stream, mechanism.released(keys).size)
         for number in range(runs):
             case.follow(stream, noise, found, number)
     if not _spoken(heard):
         return found.traces()
-    found = _Recorder(runs, stream, mechanism.released(keys).size)
+    found = _Recorder(runs, stream, size, form)
     for number in range(runs):  # once more, to know which run said what
         with overheard(heard):
             case.follow(stream, noise, found, number)
-        found.say(number, heard)
+        if _spoken(heard):
+            found.say(number, heard)
     return found.traces()
 
 
@@ -95,7 +100,13 @@ def _decided(mechanism: Mechanism[Any], domain: Domain) -> Mechanism[Any]:
 
 
 def case_traces(
-    case: Case, side: int, runs: int, seed: tuple[object, ...], *, one_by_one: bool = False
+    case: Case,
+    side: int,
+    runs: int,
+    seed: tuple[object, ...],
+    *,
+    one_by_one: bool = False,
+    form: TraceForm | None = None,
 ) -> Traces:
     """The traces of a case on its left (0) or right (1) stream.
 
@@ -111,6 +122,8 @@ def case_traces(
         The seed of the noise.
     one_by_one : bool
         Whether every run is a run of its own. Default: False.
+    form : TraceForm, optional
+        The arrays that are traced. Default: those that these runs show.
     """
     ordered = case.pair.swapped() if side else case.pair
     source = LabNoise if ordered.look is None else case.noise
@@ -123,6 +136,7 @@ def case_traces(
         domain=case.domain,
         restart=case.restart,
         one_by_one=one_by_one,
+        form=form,
     )
     if side and found.explained is not None:
         return replace(found, explained=found.explained[:, ::-1])
@@ -130,9 +144,13 @@ def case_traces(
 
 
 class _Recorder:
-    """Arrays for the traces of many runs, filled run by run."""
+    """Arrays for the traces of many runs, filled run by run.
 
-    def __init__(self, runs: int, stream: IntArray, size: int) -> None:
+    With a form, no run changes what is recorded of another.
+    """
+
+    def __init__(self, runs: int, stream: IntArray, size: int, form: TraceForm | None) -> None:
+        self.form = form
         self.runs, (self.units, self.keys) = runs, stream.shape
         self.values: Any = np.zeros((runs, self.units, size), np.int64)
         self.fresh = np.zeros((runs, self.units, size), np.bool_)
@@ -143,6 +161,12 @@ class _Recorder:
         self.memory: dict[str, FloatArray] = {}
         self.errors = [""] * runs
         self.last: Released | None = None
+        if form is not None:
+            self.public = {
+                name: np.zeros((runs, self.units, long), kind)
+                for name, (long, kind) in form.public.items()
+            }
+            self.memory = {name: np.zeros((runs, long)) for name, long in form.memory.items()}
 
     def add(self, number: int, unit: int, released: Released) -> None:
         if released.value.dtype.kind == "f" and self.values.dtype.kind != "f":
@@ -153,6 +177,8 @@ class _Recorder:
         for name, array in _public(released).items():
             if array.ndim != 1 or array.dtype.kind not in "biuf":
                 continue  # its code tells
+            if self.form is not None and name not in self.form.public:
+                continue
             shape = (self.runs, self.units, len(array))
             kind = np.float64 if array.dtype.kind == "f" else np.int64
             rows = self.public.setdefault(name, np.zeros(shape, kind))
@@ -171,6 +197,8 @@ class _Recorder:
                 self.seen = np.zeros((self.runs, self.keys), np.int64)
             self.seen[number] = counter
         for name, array in intruder.seen.items():
+            if self.form is not None and name not in self.form.memory:
+                continue
             shape = (self.runs, len(array))
             rows = self.memory.setdefault(name, np.zeros(shape))
             if rows.shape == shape:
@@ -187,7 +215,7 @@ class _Recorder:
         self.fields.setdefault("text", np.zeros(self.runs, np.int64))[number] = code_of(heard)
 
     def traces(self) -> Traces:
-        last = self.last
+        last = self.last if self.form is None else self.form
         described = {} if last is None else {"kind": last.kind, "weights": last.weights}
         return Traces(
             self.values,

@@ -12,7 +12,7 @@ from itertools import islice, product
 import numpy as np
 
 from penstock.core.arrays import FloatArray, IntArray
-from penstock.lab.audit.attack import Counts, about
+from penstock.lab.audit.attack import ComparedValues, Counts, about
 from penstock.lab.audit.model import Pair, Traces
 
 MAX_PLACES, MAX_OTHERS, MAX_TIES = 4, 6, 16
@@ -50,12 +50,12 @@ def trace_codings(traces: Traces, pair: Pair, clean: MemoryOfBoth | None) -> dic
     """
     found = {ERRORS: _texts(traces)}
     for name, codes in traces.fields.items():
-        found[name] = _numbered(f"{name}: code ", codes)
+        found[name] = _numbered(f"{name}: code ", codes[codes > 0])
     if not traces.values.size:
         return found
-    numbers, left, right, _ = about(traces, pair)
-    apart = (left != right).any(axis=0)
-    places = [(int(unit), int(key)) for unit, key in np.argwhere(apart)]
+    compared = about(traces, pair)
+    numbers, left, right = compared.values, compared.left, compared.right
+    places = _differing(compared, pair)
     for unit, key in places[:MAX_PLACES]:
         where = f"unit {unit + 1}, key {key + 1}"
         value = numbers[:, unit, key]
@@ -70,6 +70,19 @@ def trace_codings(traces: Traces, pair: Pair, clean: MemoryOfBoth | None) -> dic
     if clean is not None:
         found.update(_memory(traces, clean))
     return found
+
+
+def _differing(compared: ComparedValues, pair: Pair) -> list[tuple[int, int]]:
+    """The places, units and keys, where the true values of the two streams may differ.
+
+    If each run has its own true values, these are all keys that differ, from the first unit on in
+    which they do. Places where some run differs would depend on the other runs.
+    """
+    if compared.by_run:
+        apart = np.logical_or.accumulate(pair.left != pair.right, axis=0)
+    else:
+        apart = (compared.left != compared.right)[0]
+    return [(int(unit), int(key)) for unit, key in np.argwhere(apart)]
 
 
 def _texts(traces: Traces) -> Counts:
@@ -92,9 +105,14 @@ def _numbered(prefix: str, codes: IntArray) -> Counts:
 
 
 def _low_bits(values: IntArray | FloatArray) -> IntArray:
-    """The last bits: of whole numbers, or of the mantissa of floats."""
-    whole = values if values.dtype.kind != "f" else values.astype(np.float64).view(np.int64)
-    return np.mod(whole, LOW_BITS).astype(np.int64)
+    """The last bits: of whole numbers, or of the mantissa of other floats."""
+    if values.dtype.kind != "f":
+        return np.mod(values, LOW_BITS).astype(np.int64)
+    numbers = values.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        rest = np.mod(numbers, LOW_BITS)
+    mantissa = np.mod(numbers.view(np.int64), LOW_BITS)
+    return np.where(rest == np.floor(rest), rest, mantissa).astype(np.int64)
 
 
 def _ties(

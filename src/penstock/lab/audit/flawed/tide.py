@@ -39,9 +39,9 @@ class FrontForNothing(Unchecked, Tide):
         return self.total if unit <= self.period else super().budget(self.window + 1)
 
 
-_PAUSE = stream([9, 0], [9, 0], [9, 0], [9, 0], [9, 0], [9, 0])
+_PAUSE = stream([1000, 0], [1000, 0], [1000, 0], [1000, 0], [1000, 0], [1000, 0])
 _SOMEBODY = np.zeros_like(_PAUSE)
-_SOMEBODY[4, 1] = 1
+_SOMEBODY[3, 1] = 1  # the block of the second key is open in 19 of 20 runs
 
 TIDE_FLAWS: tuple[Variant, ...] = (
     Variant(
