@@ -43,7 +43,8 @@ class Capricious(ps.Uniform):
         if first % 4 == 0:
             released = replace(released, public={"hint": np.arange(gate.keys + first % 2)})
         elif first % 4 == 1:
-            released = replace(released, public={"hint": np.zeros(1), "more": np.ones(gate.keys)})
+            shown: Any = {"hint": np.zeros(1), "more": np.ones(gate.keys)}
+            released = replace(released, public=shown)
         if first % 3 == 0:
             released = replace(released, value=released.value / 2)  # type: ignore[arg-type]
         return state, released
