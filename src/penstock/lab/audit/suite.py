@@ -94,9 +94,14 @@ FLAWED_REPLAYS = 5_000
 RUNS_PER_REPLAY, LEAST_REPLAYS = 50, 20
 """How many runs of an audit stand beside one replay, and the least number of replays."""
 
-RUNS, RUNS_BY_KEY = 600, 100_000
+RUNS, SLOW_RUNS, RUNS_BY_KEY = 300, 150, 50_000
 QUICK_RUNS, QUICK_RUNS_BY_KEY = 80, 20_000
 """The runs on each stream of each pair, one by one or as keys of one run."""
+
+EPSILON_ONE_BY_ONE, SLOW_EPSILON = "1", "1/2"
+"""Few runs convict by an event that is seen on one stream only. The smaller ε is, the rarer that
+event may be: 300 runs at ε = 1 convict what 600 at ε = 2 would not.
+"""
 
 QUICK_CASES = 5
 """The cases of one mechanism that `--quick` attacks. The seed chooses them."""
@@ -129,12 +134,9 @@ SLOW_TO_RUN: Mapping[str, int] = {
     "eshp": 2,
     "toeplitz": 4,
 }
-"""Mechanisms whose runs take longer, and by what their number is divided. Runs one by one of
-`--quick` are not divided: fewer would convict nothing.
+"""Mechanisms whose runs take longer, and by what their number is divided where runs are keys of one
+run. One by one there are `SLOW_RUNS` of them, and in `--quick` as many as of others.
 """
-
-SLOW_EPSILON = "1"
-"""At a larger ε, so few runs would convict nothing."""
 
 SLOW_TO_REPLAY: Mapping[str, int] = {
     "rg": 2,
@@ -162,7 +164,8 @@ def everybody(*, quick: bool) -> list[Subject]:
         elif quick:
             epsilon, runs = QUICK_EPSILON, QUICK_RUNS
         else:
-            epsilon, runs = (EPSILON if slow < 3 else SLOW_EPSILON), RUNS // slow
+            epsilon = EPSILON_ONE_BY_ONE if slow == 1 else SLOW_EPSILON
+            runs = RUNS if slow == 1 else SLOW_RUNS
         subjects.append(subject(name, epsilon=epsilon, runs=runs))
     for name, variant in VARIANTS.items():
         subjects.append(resolve(f"flawed:{name} {variant.claimed} {variant.window} {variant.runs}"))
