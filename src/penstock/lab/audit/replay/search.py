@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -27,6 +28,11 @@ REPLAYS: Final = 400
 
 LEAST_TRIES: Final = 3
 """The fewest transcripts of one of the subject's own pairs."""
+
+ONCE: Final = 4
+"""One of so many transcripts is spent on a configuration of its own. A budget that is wrong for some
+window or parameter shows in every transcript, so one is enough, and more configurations are tried.
+"""
 
 ENOUGH = 0.9999
 """A trial whose loss is this share of the promise is not searched further."""
@@ -160,7 +166,8 @@ def _trials(
 ) -> Iterator[tuple[ReplayTrial, int]]:
     """All trials, each with its number of transcripts: a third is for the subject's own pairs.
 
-    Other configurations of a flawed variant are those of the mechanism that it was made of.
+    Then come many other configurations with one transcript each, then some with several. Other
+    configurations of a flawed variant are those of the mechanism that it was made of.
     """
     own = own_trials(subject)
     if not elsewhere:
@@ -170,8 +177,11 @@ def _trials(
     some = rng.permutation(len(own))[: max(1, replays // (3 * LEAST_TRIES))]
     for place in some.tolist():
         yield own[place], max(LEAST_TRIES, replays // (3 * len(some)))
+    others = other_trials(subject, rng)
+    for trial in islice(others, replays // ONCE):
+        yield trial, 1
     tries = max(4, min(16, replays // 20))
-    for trial in other_trials(subject, rng):
+    for trial in others:
         yield trial, tries if trial.pair.units < LARGE else 4
 
 
