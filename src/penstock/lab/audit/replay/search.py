@@ -30,8 +30,8 @@ LEAST_TRIES: Final = 3
 """The fewest transcripts of one of the subject's own pairs."""
 
 ONCE: Final = 4
-"""One of so many transcripts is spent on a configuration of its own. A budget that is wrong for some
-window or parameter shows in every transcript, so one is enough, and more configurations are tried.
+"""One of so many transcripts is spent on a configuration of its own. A budget that is wrong for a
+window or a parameter shows in every transcript, so one is enough.
 """
 
 ENOUGH = 0.9999
