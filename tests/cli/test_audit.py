@@ -65,11 +65,11 @@ def test_a_conviction_is_explained_with_exit_code_1_and_can_be_repeated(
 
 
 def test_a_verdict_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    done = Outcome(capsys, "audit", "sample", "--json", *FEW)
+    done = Outcome(capsys, "audit", "laplace", "--json", *FEW)
     row = json.loads(done.out)
     assert done.code == 0
     assert (row["name"], row["claimed"], row["window"], row["flawed"], row["convicted"]) == (
-        "sample",
+        "laplace",
         2.0,
         2,
         False,
@@ -77,7 +77,7 @@ def test_a_verdict_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert 1 < row["lower_bound"] < 2
     expected = suite.audit_one(
-        subject("sample", runs=2_000), confidence=0.999, seed=1, workers=1
+        subject("laplace", runs=2_000), confidence=0.999, seed=1, workers=1
     ).row()
     replayed, drawn = row.pop("replay"), row.pop("noise")
     assert drawn["outcome"] == "acquitted"
@@ -462,7 +462,7 @@ def test_a_narrow_terminal_shows_the_streams_one_below_the_other(
 
 def test_an_audit_needs_no_terminal_and_no_environment(tmp_path: Path) -> None:
     bare = {"PATH": os.environ["PATH"]}
-    command = [sys.executable, "-m", "penstock", "audit", "sample", *FEW]
+    command = [sys.executable, "-m", "penstock", "audit", "laplace", "--runs", "200", "--seed", "1"]
     ended = subprocess.run(
         command, capture_output=True, check=False, cwd=tmp_path, env=bare, stdin=subprocess.DEVNULL
     )

@@ -122,6 +122,7 @@ def test_an_honest_mechanism_with_caprices_is_acquitted(seed: int) -> None:
     assert verdict.outcome == "acquitted", verdict.row()
 
 
+@pytest.mark.nightly
 def test_tide_is_acquitted_with_the_seed_that_convicted_it() -> None:
     """False alarm: at most 1e-3. Before cells were those of single runs, this was 0.516."""
     found = subject("tide", epsilon="1/2", runs=80)
