@@ -34,7 +34,7 @@ PARTITIONS = 2
 KEYS = tuple(f"station{number:03d}" for number in range(500))
 ROUNDS = 8
 SIZES = (1_000, 10_000)
-"""The usual batch sizes of consumers."""
+"""The batch sizes of the bare consumer with which the bar was set."""
 
 INTAKE = Intake(columns=Columns("time", "key", person="person", person_type="integer"), domain=KEYS)
 

@@ -72,7 +72,7 @@ def counted(case: Case, traces: Traces, clean: Any) -> dict[str, dict[str, int]]
 
 
 def cases_one_by_one(found: Subject) -> list[int]:
-    """Some cases whose runs are runs of their own: the first, the last, and some between."""
+    """Some cases, from the first on, whose runs are runs of their own."""
     able = [number for number, case in enumerate(found.cases) if not case.as_keys]
     return able[:: max(1, len(able) // CASES)]
 

@@ -53,9 +53,13 @@ def test_the_seed_chooses_the_cases_of_a_quick_audit() -> None:
     assert set().union(*map(chosen, range(40))) == set(range(len(each.cases)))
 
 
-SLOW_FLAWS = {"bd_independent_groups", "tide_front_for_nothing"}  # 20 to 30 CPU seconds
+SLOW_FLAWS = {"bd_independent_groups", "tide_front_for_nothing"}
+"""Each takes 20 to 30 CPU seconds. `make test` convicts both by replay."""
+
 AUDITED = ("uniform", "bd", "kary", "dsat@user", "ba_pan", "eshp", "ba_grouped@delta")
-"""One mechanism of each kind is audited here, the others at night. `.ci/run` audits all quickly."""
+"""Some mechanisms with different kinds of promise. The others are audited at night, and all of them
+quickly by `.ci/run`.
+"""
 
 ELSEWHERE = {"fast_per_key", "dsft_published", "eshp_raw_clusters"}  # tests of their own
 FALSE_ALARM = 1e-3 / (len(SHIPPED) + len(VARIANTS))

@@ -100,8 +100,10 @@ def test_an_honest_mechanism_of_others_is_acquitted() -> None:
     assert found.weakest()[0].startswith("Streams: ")
 
 
-SLOW = {"phs_pegasus", "hs_pegasus", "dsft", "dsat", "dsft@user", "tide", "fixed"}
-"""They are replayed at night, and quickly by `.ci/run`. `dsat@user` and `pegasus` stay."""
+SLOW = {"phs_pegasus", "hs_pegasus", "dsft", "dsat", "dsft@user", "fixed"}
+"""Mechanisms that are replayed at night. `.ci/run` replays all of them quickly, and `make test`
+replays their relatives `pegasus` and `dsat@user`.
+"""
 
 
 @pytest.mark.parametrize(
