@@ -33,22 +33,29 @@ def test_every_key_of_a_kind_is_in_the_reference(kind):
 
 @pytest.mark.parametrize("kind", SOURCES.own.values(), ids=lambda kind: kind.name)
 def test_examples_of_options_are_accepted(kind, tmp_path):
-    """Every option at once, each at its example; of a secret, the variable."""
-    plain = {"stream": {"name": "taps", "every": "1h", "origin": "2026-01-01"}}
+    """Every option at once, each at its example; of a secret, the variable. An option that stands
+    in place of another one is accepted in its place.
+    """
     source = {"kind": kind.name, "time": "ts", "key": "k"}
     for option in kind.options:
         value = option.when[1] if option.when else option.shown
         source |= {option.when[0]: value} if option.when else {}
         source[option.keys[0]] = option.shown
-    found = Pipeline.of(
-        plain
-        | {
-            "source": source,
-            "domain": {"keys": ["north"]},
-            "privacy": {"mechanism": "laplace", "epsilon": "1"},
-        }
-    )
+    for option in kind.options:
+        if option.instead_of:
+            Pipeline.of(_with_source({**source, option.instead_of: None}))
+            source[option.name] = None
+    found = Pipeline.of(_with_source(source))
     assert found.source.options.keys() >= {option.keys[0] for option in kind.options}
+
+
+def _with_source(source):
+    return {
+        "stream": {"name": "taps", "every": "1h", "origin": "2026-01-01"},
+        "source": source,
+        "domain": {"keys": ["north"]},
+        "privacy": {"mechanism": "laplace", "epsilon": "1"},
+    }
 
 
 @pytest.mark.parametrize("kind", SINKS.own.values(), ids=lambda kind: kind.name)

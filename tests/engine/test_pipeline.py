@@ -108,7 +108,9 @@ def test_the_example_is_read_as_it_says():
         "tapped_at", "station", person="card", zone="Europe/Zurich", person_type="integer"
     )
     assert pipeline.source == SourceConfig(
-        kind="parquet", columns=columns, options={"path": "taps/*.parquet", "growing": False}
+        kind="parquet",
+        columns=columns,
+        options={"path": "taps/*.parquet", "table": None, "growing": False},
     )
     assert pipeline.domain().keys == (
         "Airport",
@@ -201,7 +203,7 @@ def test_a_domain_can_be_declared_in_five_ways(domain, keys, tmp_path):
 @pytest.mark.parametrize(
     ("source", "options"),
     [
-        ({"kind": "parquet", "path": "b*"}, {"path": "b*", "growing": False}),
+        ({"kind": "parquet", "path": "b*"}, {"path": "b*", "table": None, "growing": False}),
         (
             {"kind": "csv", "path": "a", "delimiter": ";", "names": ["ts", "k"]},
             {

@@ -129,6 +129,25 @@ def test_units_close_by_the_clock_where_nothing_else_is_said(tmp_path):
         assert publisher.views[0].counting.units.tally.late == 1
 
 
+def test_a_source_that_asks_for_a_pause_is_asked_before_a_unit_closes(tmp_path, monkeypatch):
+    outage = Outage(tmp_path, waits=False)
+    asked, batches = [], ReplayableSource.batches
+    monkeypatch.setattr(
+        ReplayableSource,
+        "batches",
+        lambda self, after=None: asked.append(1) or batches(self, after),
+    )
+    monkeypatch.setattr(ReplayableSource, "pause", 1e9)
+    with outage.opened() as publisher:
+        outage.source.send("2026-01-01T00:10Z")
+        for now in ("2026-01-01T00:20Z", "2026-01-01T00:30Z", "2026-01-01T00:40Z"):
+            assert outage.turn(publisher, now) == []
+        assert len(asked) == 1
+        outage.source.send("2026-01-01T00:50Z")
+        assert outage.turn(publisher, "2026-01-01T01:12Z") == [1]
+        assert (counts(publisher), len(asked)) == ([2], 2)
+
+
 def test_a_drawn_unit_leaves_although_the_source_has_gone_away_meanwhile(tmp_path):
     outage = Outage(tmp_path, waits=True)
     with outage.opened() as publisher:

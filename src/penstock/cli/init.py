@@ -442,6 +442,9 @@ def _questions(dialogue: InitDialogue) -> Iterator[InitQuestion]:
     declared = SOURCES.find(source["kind"])
     asked = [option for option in declared.asked if option.applies(_values(declared, source))]
     flags = ["source" if place == 0 else option.name for place, option in enumerate(asked)]
+    replaced = _replaced(declared, source)
+    flags = [flag for flag, option in zip(flags, asked, strict=True) if option.name not in replaced]
+    asked = [option for option in asked if option.name not in replaced]
     dialogue.refuse(*(flag for flag in _SOURCE_FLAGS if flag not in flags))
     for option, flag in zip(asked, flags, strict=True):
         yield _ask("source", asked, option.name, _shown(option, source), flag=flag)
@@ -606,11 +609,19 @@ def _put_kind(given: Mapping[str, str]) -> Callable[[Content, str], None]:
             name = flag.removeprefix(_OPTION)
             if name != flag:
                 source[name] = _value(known[name], text) if name in known else text
+        replaced = _replaced(declared, source)
         for option in declared.asked:
+            if option.name in replaced:
+                continue
             if option.applies(_values(declared, source)) and not source.keys() & {*option.keys}:
                 source[option.keys[0]] = option.shown
 
     return put
+
+
+def _replaced(declared: SourceKind, source: Mapping[str, Any]) -> set[str]:
+    """The options that need not be asked for, because another one stands in their place."""
+    return {each.instead_of for each in declared.options if each.name in source}
 
 
 def _put_keys(file: Path) -> Callable[[Content, str], None]:

@@ -20,7 +20,7 @@ def accepting(pipeline: Pipeline) -> str:
         scheme = "https" if options.get("tls_cert") else "http"
         token = options.get("token_env") or options.get("token_file")
         return f"POST events to {scheme}://{options['listen']}/events, with the token in {token}."
-    if "path" in options:
+    if options.get("path") is not None:
         options = {**options, "path": str(pipeline.path(options["path"]).absolute())}
     return f"events are read from {source.declaration.describe(options)}."
 

@@ -72,6 +72,8 @@ class Option:
         Whether an array is accepted too; then the value is always a tuple (default: False).
     when : tuple of (str, str)
         Another option and its value, without which this one is not accepted (default: always).
+    instead_of : str
+        Another option that need not be there beside this one, and must not (default: none).
     prefixes : tuple of str
         How an address must begin (default: anyhow).
     asked : bool
@@ -94,6 +96,7 @@ class Option:
     choices: tuple[str, ...] = ()
     several: bool = False
     when: tuple[str, str] | None = None
+    instead_of: str = ""
     prefixes: tuple[str, ...] = ()
     asked: bool = False
     advice: str = ""

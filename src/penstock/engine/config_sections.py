@@ -13,7 +13,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -358,7 +358,7 @@ class Section:
         """The whole document."""
         return cls(document, (), document.content, [])
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: str | None) -> bool:
         return name in self.content
 
     def wrong(self, name: str | None, message: str, *more: str | int) -> None:
@@ -494,10 +494,15 @@ class Section:
 
     def options(self, declared: Iterable[Option]) -> dict[str, Any]:
         """The values of all declared options that apply."""
+        every = tuple(declared)
+        other = {each.instead_of: each.name for each in every if each.instead_of}
         found: dict[str, Any] = {}
-        for option in declared:
+        for option in every:
             if option.applies(found):
-                found |= self.option(option)
+                replaced = other.get(option.name) in self
+                found |= self.option(replace(option, required=False) if replaced else option)
+        for name, instead in other.items():
+            self.at_most_one(name, instead)
         return found
 
     def _value(self, option: Option) -> Any:

@@ -36,14 +36,19 @@ def require_packages(pipeline: Pipeline) -> None:
 def source(pipeline: Pipeline, *, once: bool = False) -> Source:
     """The source of events. `once`: it is read to its end, whether or not an end is declared."""
     declared = pipeline.source
-    intake = Intake(columns=declared.columns, domain=pipeline.domain(), other=pipeline.other)
     setup = SourceSetup(
         options=declared.options,
         folder=pipeline.folder,
-        intake=intake,
+        intake=intake(pipeline),
         finite=once or finite(pipeline),
     )
     return declared.declaration.build(setup)
+
+
+def intake(pipeline: Pipeline) -> Intake:
+    """What makes batches of the columns of events."""
+    columns = pipeline.source.columns
+    return Intake(columns=columns, domain=pipeline.domain(), other=pipeline.other)
 
 
 def sink(declared: SinkConfig, pipeline: Pipeline) -> Sink:

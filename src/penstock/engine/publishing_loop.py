@@ -184,9 +184,9 @@ class LiveLoop(PublishingLoop):
     def read(self) -> None:
         """Count all events that the source has now.
 
-        A source that fails is asked again after a pause, and before a unit closes. A source that
-        cannot go on (`StateError`) ends the publisher: units without events would say that nothing
-        happened.
+        A source that fails, or asks for it, is asked again after a pause, and before a unit
+        closes. A source that cannot go on (`StateError`) ends the publisher: units without events
+        would say that nothing happened.
         """
         if self.stop.runtime.monotonic() < self._retry_at and not self._unit_ends():
             return
@@ -213,6 +213,7 @@ class LiveLoop(PublishingLoop):
         else:
             self._pass_on_notes()
             self._set_problem(self.progress.source.problem)
+            self._retry_at = self.stop.runtime.monotonic() + self.progress.source.pause
         if not self.progress.source.complete:
             self._away_at = self.clock.now()
         self.progress.health.tell()

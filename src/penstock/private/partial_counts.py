@@ -36,6 +36,7 @@ from penstock.private.sources.base import (
 from penstock.private.sources.files import FilePart, FileReading, unchanged_file
 from penstock.private.sources.message_formats import MessageFormat
 from penstock.private.sources.parquet import ParquetFormat
+from penstock.private.sources.table_layout import TableLayout
 from penstock.private.units import Units
 
 MAX_EVENTS_HELD = 4_000_000
@@ -209,10 +210,14 @@ class ParquetReader:
         The folder of the files, on every machine.
     slices : sequence of sequences of FileSlice
         The slices of each number.
+    layout : TableLayout or None
+        The table that the files belong to. Then messages do not name folders, which may be keys
+        or persons. Default: None, no table.
     """
 
     root: str
     slices: Sequence[Sequence[FileSlice]]
+    layout: TableLayout | None = None
 
     def tables(
         self, batches: Iterator[Arrow], columns: Columns, rejections: Callable[[int], Rejections]
@@ -224,18 +229,30 @@ class ParquetReader:
                         yield PartTable(stretch=each.stretch, rows=rows)
 
     def _rows(self, each: FileSlice, columns: Columns, rejections: Rejections) -> Iterator[Arrow]:
-        path = Path(self.root) / each.part.path
+        path, layout = Path(self.root) / each.part.path, self.layout
         how = FileReading(
-            name=str(path.absolute()),
+            name=str(path.absolute()) if layout is None else path.name,
             columns=columns,
             rows=ROWS_PER_TABLE,
             final=True,
             rejections=rejections,
         )
-        with unchanged_file(path, each.part) as file:
-            yield from ParquetFormat().slice(
-                file, number=each.number, of=each.of, after=each.part.start, how=how
-            )
+        if layout is None:
+            with unchanged_file(path, each.part) as file:
+                yield from ParquetFormat().slice(
+                    file, number=each.number, of=each.of, after=each.part.start, how=how
+                )
+            return
+        with unchanged_file(path, each.part, name=path.name) as file:
+            for rows in ParquetFormat().slice(
+                file,
+                number=each.number,
+                of=each.of,
+                after=each.part.start,
+                how=how,
+                names=layout.names_in_files(columns),
+            ):
+                yield layout.completed(rows, each.part.path)
 
 
 @dataclass(frozen=True, kw_only=True)

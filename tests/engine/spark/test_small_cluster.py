@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 MASTER = "local-cluster[2,1,1024]"
-TESTS = Path(__file__).with_name("test_real_spark.py")
+TESTS = [Path(__file__).with_name(name) for name in ("test_real_spark.py", "test_tables.py")]
 
 
 @pytest.mark.nightly
@@ -23,7 +23,7 @@ def test_executors_in_other_processes_count_the_same(tmp_path):
     (tmp_path / "spark-defaults.conf").write_text("spark.authenticate.secret for-tests-only\n")
     command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, "--timeout=0", "-m", "nightly or not nightly", str(TESTS)],
+        [*command, "--timeout=0", "-m", "nightly or not nightly", *map(str, TESTS)],
         env={**os.environ, **_environment(tmp_path)},
         capture_output=True,
         text=True,

@@ -36,7 +36,7 @@ def engine_problems(
     """Why Spark cannot count this stream: the key of [engine] at fault, if any, and a sentence."""
     if source.kind not in SPARK_SOURCES:
         message = (
-            "Spark counts events of Kafka topics and Parquet files, not of kind = "
+            "Spark counts events of Kafka topics, Parquet files and tables of them, not of kind = "
             f'"{source.kind}". '
             "Publish this stream without it."
         )

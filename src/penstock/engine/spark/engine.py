@@ -11,6 +11,7 @@ from penstock.engine.spark.counting import ReportedRanges, SparkCounting
 from penstock.engine.spark.jobs import SparkCounter
 from penstock.engine.spark.session import spark_session
 from penstock.engine.spark.sources import SparkKafkaSource, SparkParquetSource
+from penstock.engine.spark.tables import SparkTableSource, catalogue_table
 from penstock.private.sources.base import Source
 from penstock.private.sources.files import FileSource
 from penstock.private.sources.kafka import KafkaSource
@@ -32,8 +33,12 @@ class SparkEngine:
         self._config = pipeline.engine or EngineConfig()
         for key, message in engine_problems(self._config, pipeline.stream, pipeline.source):
             raise ConfigurationError(f"engine{f'.{key}' if key else ''}: {message}")
-        kafka = pipeline.source.kind == "kafka"
-        self._spark = spark_session(self._config, folder=pipeline.folder, kafka=kafka)
+        self._spark = spark_session(
+            self._config,
+            folder=pipeline.folder,
+            kafka=pipeline.source.kind == "kafka",
+            catalogue=pipeline.source.options.get("table") is not None,
+        )
         self._reported = ReportedRanges()
 
     def __repr__(self) -> str:
@@ -41,6 +46,11 @@ class SparkEngine:
 
     def source(self, pipeline: Pipeline) -> Source:
         """The source of ranges."""
+        options = pipeline.source.options
+        if options.get("table") is not None:
+            intake = factory.intake(pipeline)
+            table = catalogue_table(self._spark, options["table"], intake.columns)
+            return SparkTableSource(table=table, intake=intake, growing=options["growing"])
         source = factory.source(pipeline)
         if isinstance(source, KafkaSource):
             partitioned = self._config.partitioned is not None
@@ -51,7 +61,7 @@ class SparkEngine:
     def counter(self, pipeline: Pipeline, view: View, host: CountingHost) -> Counter:
         """Makes a `SparkCounting`."""
         source = host.source
-        assert isinstance(source, (SparkKafkaSource, SparkParquetSource))
+        assert isinstance(source, (SparkKafkaSource, SparkParquetSource, SparkTableSource))
 
         def counting(units: Units, keys: int, contribution: int) -> SparkCounting:
             counter = SparkCounter(

@@ -54,6 +54,12 @@ _SQL: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
 }
 
+CATALOGUE = "spark.sql.catalogImplementation"
+"""The setting that says which catalogue of tables a session has: "hive" or "in-memory"."""
+
+_LOGGERS_OF_QUERIES = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""Loggers by which PySpark would print queries that failed."""
+
 DRIVER_ENDED = "Spark's driver process has ended. Nothing was released; start again to go on."
 _GONE = {"Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError"}
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
@@ -62,7 +68,9 @@ _started: dict[str, tuple[EngineConfig, Any]] = {}
 _lock = threading.Lock()
 
 
-def spark_session(config: EngineConfig, *, folder: Path, kafka: bool) -> Any:
+def spark_session(
+    config: EngineConfig, *, folder: Path, kafka: bool, catalogue: bool = False
+) -> Any:
     """The Spark session of this process, started if there is none.
 
     Parameters
@@ -73,6 +81,9 @@ def spark_session(config: EngineConfig, *, folder: Path, kafka: bool) -> Any:
         The folder from which relative paths start.
     kafka : bool
         Whether the connector for Kafka is needed.
+    catalogue : bool
+        Whether a session that is started gets the catalogue of Hive's metastore, as Spark's own
+        shells do. Default: False, an empty catalogue.
     """
     pyspark = require("pyspark.sql", "spark", "counting on Spark")
     with _lock:
@@ -86,7 +97,7 @@ def spark_session(config: EngineConfig, *, folder: Path, kafka: bool) -> Any:
         else:
             check_java()
             check_master(config.master)
-            session = _start(pyspark, config, _jars(config, folder))
+            session = _start(pyspark, config, _jars(config, folder), catalogue=catalogue)
             _started["session"] = config, session
     try:
         check_versions(session, require("pyspark", "spark", "counting on Spark").__version__)
@@ -202,8 +213,13 @@ def _jars(config: EngineConfig, folder: Path) -> list[str]:
     return found
 
 
-def _start(pyspark: Any, config: EngineConfig, jars: list[str]) -> Any:
+def _start(pyspark: Any, config: EngineConfig, jars: list[str], *, catalogue: bool) -> Any:
     settings = {**_SILENT, **_SQL, **PROTECTED}
+    if catalogue:
+        settings[CATALOGUE] = "hive"
+    logs = require("pyspark.logger", "spark", "counting on Spark").PySparkLogger
+    for name in _LOGGERS_OF_QUERIES:
+        logs.getLogger(name).disabled = True
     logging = Path(__file__).with_name("log4j2.properties").as_uri()
     settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={logging}"
     if jars:

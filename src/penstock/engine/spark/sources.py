@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from penstock.core.errors import InputError, StateError
@@ -20,6 +21,7 @@ from penstock.private.sources.base import Batch, Intake, Position, Receiver, Rej
 from penstock.private.sources.files import FileSource
 from penstock.private.sources.kafka import TOPIC_FIELD, KafkaSource, offsets_of
 from penstock.private.sources.parquet import ParquetFormat
+from penstock.private.sources.table_layout import TableLayout
 
 BYTES_PER_SLICE = 32 * 2**20
 """Bytes of a file that are read by one task, about."""
@@ -211,24 +213,43 @@ class SparkParquetSource(Source):
             raise failure
 
     def _rows(self, file: BinaryIO, name: str) -> int:
-        return ParquetFormat().rows(file, self.intake.columns, name=name)
+        return ParquetFormat().rows(file, self.intake.columns.names, name=name)
 
     def rows(self, spark: Any, ranges: Sequence[FileRange]) -> SparkInput | None:
         """The numbers of slices of these files."""
-        slices = [
-            FileSlice(stretch=stretch, part=part, number=number, of=of)
-            for stretch, each in enumerate(ranges)
-            for part in each.files
-            if part.rows > part.start
-            for of in (max(1, -(-part.size // BYTES_PER_SLICE)),)
-            for number in range(of)
-        ]
-        if not slices:
-            return None
-        tasks = min(len(slices), TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-        groups = neighbours(slices, tasks)
-        reader = ParquetReader(root=str(self.files.folder), slices=groups)
-        return SparkInput(rows=spark.range(0, len(groups), 1, len(groups)), reader=reader)
+        return file_rows(spark, ranges, root=self.files.folder)
+
+
+def file_rows(
+    spark: Any, ranges: Sequence[FileRange], *, root: Path, layout: TableLayout | None = None
+) -> SparkInput | None:
+    """The numbers of slices of the files of these ranges, for workers to read.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session.
+    ranges : sequence of FileRange
+        The files.
+    root : Path
+        The folder that their names start from.
+    layout : TableLayout, optional
+        The table that they belong to; default: None, no table.
+    """
+    slices = [
+        FileSlice(stretch=stretch, part=part, number=number, of=of)
+        for stretch, each in enumerate(ranges)
+        for part in each.files
+        if part.rows > part.start
+        for of in (max(1, -(-part.size // BYTES_PER_SLICE)),)
+        for number in range(of)
+    ]
+    if not slices:
+        return None
+    tasks = min(len(slices), TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+    groups = neighbours(slices, tasks)
+    reader = ParquetReader(root=str(root), slices=groups, layout=layout)
+    return SparkInput(rows=spark.range(0, len(groups), 1, len(groups)), reader=reader)
 
 
 def neighbours(slices: Sequence[FileSlice], tasks: int) -> list[list[FileSlice]]:

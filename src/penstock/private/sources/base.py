@@ -274,6 +274,14 @@ class Source(Protocol):
         """
         return True
 
+    @property
+    def pause(self) -> float:
+        """Seconds for which a live source need not be asked again (default: 0).
+
+        It is asked before a unit closes all the same.
+        """
+        return 0.0
+
     def notes(self) -> Sequence[str]:
         """What the operator must know since the last call, without any data (default: nothing)."""
         return ()

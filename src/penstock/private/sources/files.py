@@ -307,7 +307,7 @@ class FileSource(Source):
                         yield replace(batch, certain=promised if promised != NOTHING else None)
                 except InputError as error:
                     refused = isinstance(error, UnreadableRowsError)
-                    if not (self.growing and final) or refused or _passing(error):
+                    if not (self.growing and final) or refused or may_pass(error):
                         raise
                     self._leave_out(path, error)
                     left_out = True
@@ -341,7 +341,7 @@ class FileSource(Source):
                 try:
                     size, length = os.fstat(file.fileno()).st_size, rows(file, name)
                 except InputError as error:
-                    if not (self.growing and number < len(names)) or _passing(error):
+                    if not (self.growing and number < len(names)) or may_pass(error):
                         self._unread[:] = [True]
                         raise
                     self._leave_out(path, error)
@@ -632,7 +632,12 @@ def taken(array: Arrow, good: Arrow, reason: Reason, rejections: Rejections) -> 
 
 def check_columns(columns: Columns, there: Sequence[str], *, name: str) -> None:
     """Check that every column is there, and once."""
-    for column in columns.names:
+    check_names(columns.names, there, name=name)
+
+
+def check_names(names: Sequence[str], there: Sequence[str], *, name: str) -> None:
+    """Check that the columns of these names are there, each once."""
+    for column in names:
         if there.count(column) != 1:
             what = "has no column" if column not in there else "has more than one column"
             shown = ", ".join(map(repr, there[:MAX_COLUMNS_SHOWN]))
@@ -710,10 +715,45 @@ def good_lines(data: bytes, bounds: IntArray, *, limit: int, rejections: Rejecti
     return array
 
 
+def whole_file(path: Path, *, name: str, rows: Callable[[BinaryIO], int]) -> FilePart:
+    """A finished file that is there now, to be read elsewhere from its first row on.
+
+    Parameters
+    ----------
+    path : Path
+        Where the file is.
+    name : str
+        The name of the file in the part.
+    rows : callable
+        From the open file to its number of rows. It refuses a file that is damaged or lacks a
+        column by an `InputError`.
+    """
+    with _opened(path, _base(name)) as file:
+        size, length = os.fstat(file.fileno()).st_size, rows(file)
+        fingerprint = _fingerprint(file, size)
+    return FilePart(path=name, size=size, start=0, rows=length, fingerprint=fingerprint)
+
+
+def check_standing(path: Path, place: Place) -> None:
+    """Refuse to go on from a place in a finished file that was changed, by a `StateError`."""
+    with _opened(path, _base(place.path)) as file:
+        _unchanged(file, place, streamed=False)
+
+
 @contextmanager
-def unchanged_file(path: Path, part: FilePart) -> Iterator[BinaryIO]:
-    """Open a file that must be as it was when it was noted; another one is a `StateError`."""
-    with _opened(path) as file:
+def unchanged_file(path: Path, part: FilePart, *, name: str | None = None) -> Iterator[BinaryIO]:
+    """Open a file that must be as it was when it was noted; another one is a `StateError`.
+
+    Parameters
+    ----------
+    path : Path
+        Where the file is.
+    part : FilePart
+        The file, as it was.
+    name : str, optional
+        Its name in messages; default: its whole path.
+    """
+    with _opened(path, name) as file:
         size = os.fstat(file.fileno()).st_size
         if size != part.size or _fingerprint(file, part.size) != part.fingerprint:
             raise StateError(
@@ -724,16 +764,18 @@ def unchanged_file(path: Path, part: FilePart) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _opened(path: Path, name: str | None = None) -> Iterator[BinaryIO]:
     try:
         file = path.open("rb")
     except OSError as error:
-        raise InputError(cannot("read", path, error)) from None
+        if name is None:
+            raise InputError(cannot("read", path, error)) from None
+        raise InputError(f"{name} cannot be read: {error.strerror}.") from None
     with file:
         yield file
 
 
-def _passing(error: InputError) -> bool:
+def may_pass(error: InputError) -> bool:
     """Whether an error comes from the machine rather than the file, so that it may pass."""
     cause = error.__context__
     return isinstance(cause, MemoryError) or (

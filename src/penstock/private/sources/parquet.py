@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from penstock.core.declaration import Option, Options
 from penstock.core.deprecated import moved
-from penstock.core.errors import InputError
+from penstock.core.errors import ConfigurationError, InputError
 from penstock.private.sources.base import (
     Arrow,
     Columns,
+    Source,
+    SourceSetup,
     TrialEvent,
     arrow,
     instants,
@@ -29,6 +33,7 @@ from penstock.private.sources.files import (
     Mark,
     ahead,
     check_columns,
+    check_names,
     file_kind,
 )
 from penstock.private.sources.schema import parquet_columns
@@ -43,6 +48,8 @@ DECODING_THREADS = 2
 """Row groups that are decoded at the same time."""
 
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+_TABLE_PART = re.compile(r"\w+|`[^`]+`")
+_TABLE_NAME = re.compile(rf"(?:{_TABLE_PART.pattern})(?:\.(?:{_TABLE_PART.pattern})){{0,2}}")
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ class ParquetFormat:
                 buffer = COLUMN_BUFFER_BYTES if large else 0
                 reader = pq.ParquetFile(file, buffer_size=buffer, **opening)
                 batches = ahead(
-                    _batches(reader, range(reader.num_row_groups), mark.row, columns, rows)
+                    _batches(reader, range(reader.num_row_groups), mark.row, columns.names, rows)
                 )
             else:
                 batches = _side_by_side(file, opening, mark.row, columns, rows)
@@ -83,35 +90,46 @@ class ParquetFormat:
             raise InputError(f"{how.name}: the file is not Parquet, or is damaged.") from None
 
     def slice(
-        self, file: BinaryIO, *, number: int, of: int, after: int, how: FileReading
+        self,
+        file: BinaryIO,
+        *,
+        number: int,
+        of: int,
+        after: int,
+        how: FileReading,
+        names: Sequence[str] | None = None,
     ) -> Iterator[Arrow]:
-        """The rows after row `after` of every `of`-th row group, from `number` on."""
+        """The rows after row `after` of every `of`-th row group, from `number` on.
+
+        `names` are the columns that the file itself has; default: all of `how`.
+        """
+        names = how.columns.names if names is None else names
         pa, pq = arrow(), arrow("pyarrow.parquet")
         try:
             reader = pq.ParquetFile(file)
-            check_columns(how.columns, reader.schema_arrow.names, name=how.name)
+            check_names(names, reader.schema_arrow.names, name=how.name)
             texts = [
                 key
                 for key in how.columns.keys
-                if pa.types.is_string(reader.schema_arrow.field(key).type)
+                if key in names and pa.types.is_string(reader.schema_arrow.field(key).type)
             ]
             reader = pq.ParquetFile(
                 file, metadata=reader.metadata, read_dictionary=texts, pre_buffer=False
             )
             groups = range(number, reader.num_row_groups, of)
-            for batch, _ in _batches(reader, groups, after, how.columns, how.rows, threads=False):
+            for batch, _ in _batches(reader, groups, after, names, how.rows, threads=False):
                 yield batch
         except (pa.ArrowException, OSError):
             raise InputError(f"{how.name}: the file is not Parquet, or is damaged.") from None
 
-    def rows(self, file: BinaryIO, columns: Columns, *, name: str) -> int:
-        """How many rows there are in a whole file that has the columns."""
+    def rows(self, file: BinaryIO, names: Sequence[str], *, name: str) -> int:
+        """How many rows there are in a whole file that has the columns of these names."""
         pa, pq = arrow(), arrow("pyarrow.parquet")
         try:
             reader = pq.ParquetFile(file)
         except (pa.ArrowException, OSError):
             raise InputError(f"{name}: the file is not Parquet, or is damaged.") from None
-        check_columns(columns, reader.schema_arrow.names, name=name)
+        check_names(names, reader.schema_arrow.names, name=name)
         return int(reader.metadata.num_rows)
 
     def check(self, file: BinaryIO, columns: Columns, *, name: str) -> None:
@@ -161,7 +179,7 @@ def _batches(
     reader: Arrow,
     groups: Iterable[int],
     after: int,
-    columns: Columns,
+    names: Sequence[str],
     rows: int,
     *,
     threads: bool = True,
@@ -179,7 +197,7 @@ def _batches(
         row = starts[group]
         if starts[group + 1] > after:
             for batch in reader.iter_batches(
-                rows, row_groups=[group], columns=columns.names, use_threads=threads
+                rows, row_groups=[group], columns=list(names), use_threads=threads
             ):
                 skip = min(max(after - row, 0), batch.num_rows)
                 row += batch.num_rows
@@ -211,7 +229,7 @@ def _side_by_side(
             opened.append(again)
             own.reader = pq.ParquetFile(again, **opening)
         release_unused_memory()
-        return list(_batches(own.reader, [group], after, columns, rows, threads=False))
+        return list(_batches(own.reader, [group], after, columns.names, rows, threads=False))
 
     following = iter(range(opening["metadata"].num_row_groups))
     with ThreadPoolExecutor(DECODING_THREADS, thread_name_prefix="penstock-reader") as readers:
@@ -275,13 +293,65 @@ def _write(path: Path, events: Sequence[TrialEvent]) -> None:
     arrow("pyarrow.parquet").write_table(pa.table(arrays), path)
 
 
-KIND = file_kind(
+FILES = file_kind(
     "parquet",
     "Parquet files.",
     lambda options: ParquetFormat(),
     suffixes=(".parquet",),
     column_types=parquet_columns,
     write=_write,
+)
+"""The declaration of files by path alone."""
+
+TABLE = Option(
+    name="table",
+    instead_of="path",
+    example="city.taps",
+    help="in place of path: a table of Spark's catalogue, for --engine spark",
+)
+
+
+def table_parts(name: str) -> list[str]:
+    """The parts of the name of a table; none if it is not such a name.
+
+    >>> table_parts("city.`taps-2026`"), table_parts("taps; drop")
+    (['city', 'taps-2026'], [])
+    """
+    if not _TABLE_NAME.fullmatch(name):
+        return []
+    return [part.strip("`") for part in _TABLE_PART.findall(name)]
+
+
+def _check_table(options: Options) -> None:
+    if options["table"] is not None and not table_parts(options["table"]):
+        raise ConfigurationError(
+            'must be the name of a table, such as table = "city.taps".', parameter="table"
+        )
+
+
+def _described(options: Options) -> str:
+    if options["table"] is None:
+        return FILES.describe(options)
+    growing = ", growing" if options["growing"] else ""
+    return f"the table {options['table']} of Spark's catalogue (parquet{growing})"
+
+
+def _built(setup: SourceSetup) -> Source:
+    if setup.options["table"] is not None:
+        raise ConfigurationError(
+            "source.table: only Spark reads a table of its catalogue. Start with penstock run "
+            '--engine spark and without --dry, or write path = "…" with the files of the table.'
+        )
+    return FILES.build(setup)
+
+
+KIND = replace(
+    FILES,
+    summary="Parquet files, or a table of them in Spark's catalogue.",
+    options=(FILES.options[0], TABLE, *FILES.options[1:]),
+    describe=_described,
+    check=_check_table,
+    build=_built,
 )
 
 if not TYPE_CHECKING:
