@@ -78,6 +78,17 @@ def test_the_figures_of_the_paper_are_there():
     }
 
 
+def test_a_stream_that_is_released_once_has_five_runs_where_no_number_is_given():
+    (alone, *_), (copied, *_) = FULL["alone"].points, FULL["counts"].points
+    assert SUITE.repeats(Setting(), alone.cell) == 5
+    assert SUITE.repeats(Setting(), copied.cell) == SUITE.repeats(Setting()) == 1
+    assert SUITE.repeats(Setting(runs=2), alone.cell) == 2
+    assert SUITE.repeats(Setting(quick=True), alone.cell) == 1
+    words = SUITE.repeats_in_words(Setting())
+    assert words == "one run of each cell, means over 5 runs where a stream is released once"
+    assert SUITE.repeats_in_words(Setting(runs=2)) == "means over 2 runs of each cell"
+
+
 def test_a_generated_stream_comes_first_in_every_question():
     for question in (*FULL.values(), *QUICK.values()):
         assert question.points[0].cell.stream.dataset.startswith("wifi_")

@@ -318,7 +318,7 @@ class _StoredValues:
         self.stored = self.wanted = self.stale = 0
         self._codes = {row["cell"]: row["code"] for row in rows}
         self._values = values_of(rows)
-        self._runs = suite.repeats(asked.setting)
+        self._suite, self._setting = suite, asked.setting
         self._seed = asked.setting.seed
         self._skipped = asked.skipped
         self._known: dict[Cell, dict[str, list[float]]] = {}
@@ -331,7 +331,7 @@ class _StoredValues:
         if cell not in self._known:
             self._known[cell] = {}
             code = code_of(cell)
-            for each in cell.runs(self._runs):
+            for each in cell.runs(self._suite.repeats(self._setting, cell)):
                 key = key_of(each, self._seed)
                 self.keys.add(key)
                 found = self._values.get(key, {})

@@ -41,8 +41,8 @@ def _page(found: SuiteFindings, folder: Path) -> Iterator[str]:
     yield f"{suite.words}\n"
     made = " and ".join(f"`{line}`" for line in found.command.splitlines())
     yield (
-        f"Paper: {suite.paper}. Made by {made}; means over {suite.repeats(found.setting)} "
-        "runs of each cell. The same command writes a page with every number. †: not "
+        f"Paper: {suite.paper}. Made by {made}; {suite.repeats_in_words(found.setting)}. "
+        "The same command writes a page with every number. †: not "
         f"private. [Leaderboard]({BOARD}). Versions: {found.made_by()}.\n"
     )
     if groupings := found.groupings():

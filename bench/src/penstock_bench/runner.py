@@ -95,7 +95,7 @@ def plan(
             suite, setting, [first.stream.dataset, *([] if first.trivial else [names[first]])]
         )
         code = code_of(first)
-        for cell in first.runs(suite.repeats(setting)):
+        for cell in first.runs(suite.repeats(setting, first)):
             if done.get(key_of(cell, setting.seed)) == code:
                 before += 1
             else:
@@ -133,9 +133,9 @@ def command_of(suite: Suite, setting: Setting, only: Sequence[str] = ()) -> str:
         "bench",
         suite.name,
         *(["--quick"] if setting.quick else []),
-        "--runs",
-        str(suite.repeats(setting)),
     ]
+    if setting.runs is not None or setting.quick or not suite.runs_by_cell:
+        words += ["--runs", str(suite.repeats(setting))]
     words += ["--seed", str(setting.seed)]
     for name in setting.also:
         words += ["--also", name]

@@ -117,16 +117,31 @@ class Suite(ABC):
     """The rows on the leaderboard: questions, each with places on its axis (none: all places)."""
     runs: ClassVar[int] = 10
     quick_runs: ClassVar[int] = 2
+    runs_by_cell: ClassVar[bool] = False
+    """Whether some cells have another number of runs, where none is asked for."""
 
     @abstractmethod
     def questions(self, setting: Setting) -> Sequence[BenchQuestion]:
         """All questions with all points. Points without data are removed later."""
 
-    def repeats(self, setting: Setting) -> int:
-        """The number of runs per cell."""
+    def repeats(self, setting: Setting, cell: Cell | None = None) -> int:
+        """The number of runs of a cell.
+
+        Parameters
+        ----------
+        setting : Setting
+            The setting.
+        cell : Cell, optional
+            The cell. Default: most cells of the suite.
+        """
         if setting.runs is not None:
             return setting.runs
         return self.quick_runs if setting.quick else self.runs
+
+    def repeats_in_words(self, setting: Setting) -> str:
+        """The number of runs, for a page."""
+        number = self.repeats(setting)
+        return "one run of each cell" if number == 1 else f"means over {number} runs of each cell"
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,9 @@ COPIES, QUICK_COPIES, TREE_COPIES = 20, 4, 64
 units and many copies are enough.
 """
 
+RUNS_ALONE = 5
+"""The number of runs where a stream is released once."""
+
 UNITS, QUICK_UNITS, THETA_UNITS = 8_640, 1_200, 2_016
 SOME = 5
 """The most keys of a dataset that a user adds. Intervals then include differences between keys."""
@@ -73,6 +76,20 @@ class PegasusSuite(Suite):
     leaders = (("counts", ()), ("alone", ()), ("windows", ("16", "256")))
     runs = 1
     quick_runs = 1
+    runs_by_cell = True
+
+    def repeats(self, setting: Setting, cell: Cell | None = None) -> int:
+        """One run, and `RUNS_ALONE` of cells with one release of a stream."""
+        alone = cell is not None and cell.stream.copies == 1
+        if alone and setting.runs is None and not setting.quick:
+            return RUNS_ALONE
+        return super().repeats(setting, cell)
+
+    def repeats_in_words(self, setting: Setting) -> str:
+        usual = super().repeats_in_words(setting)
+        if setting.runs is not None or setting.quick:
+            return usual
+        return f"{usual}, means over {RUNS_ALONE} runs where a stream is released once"
 
     def questions(self, setting: Setting) -> Sequence[BenchQuestion]:
         return (
@@ -159,7 +176,7 @@ class PegasusSuite(Suite):
             words=(
                 "As above, with one release of each stream per run: `tide` learns from all keys "
                 "that it is given, so it must not have the same stream twenty times. It is told "
-                "days and weeks."
+                "days and weeks. Intervals are over the runs."
             ),
             axis="ε",
             measures=(PlottedMeasure("scaled_l1", "scaled L1 error"),),
