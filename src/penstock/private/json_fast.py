@@ -29,6 +29,9 @@ _MINUS, _POINT, _ZERO, _NINE = 0x2D, 0x2E, 0x30, 0x39
 _OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST = 0x7B, 0x7D, 0x5B, 0x5D
 _BREAK, _NULL = 0x0A, 0x6E
 
+UNKNOWN = -1
+"""A bound of lines that is to be found."""
+
 _WORD = 8
 _ONE, _SEVEN, _TEN, _TOP = np.uint64(1), np.uint64(7), np.uint64(10), np.uint64(56)
 _SIGN = np.uint64(1 << 63)
@@ -337,25 +340,25 @@ def _again(
     data: NDArray[np.uint8],
     words: Words,
     at: Any,
-    last: int,
     integer: BoolArray,
     free: BoolArray,
     starts: IntArray,
     stops: IntArray,
     form: NDArray[np.int64],
-) -> bool:
-    """Find the columns in a line of the form of an earlier one. False if it may have another form.
+) -> Any:
+    """Find the columns in a line of the form of an earlier one. Returns the place after it, or -1
+    if it may have another form.
 
     The bytes before each value must be the same as in the earlier line, so only values are looked
     at. The line must end eight bytes before the end of the data.
     """
     fields = form[_MAX_FIELDS, 0]
     if not 0 < fields <= _MAX_FIELDS:
-        return False
+        return -1
     for each in range(fields):
         theirs, left, column = form[each, 0], form[each, 1], form[each, 2]
         if not same(words, at, theirs, left):
-            return False
+            return -1
         at += left
         first = at
         if data[at] == _QUOTE:
@@ -372,32 +375,87 @@ def _again(
                 at += _WORD
             at += np.int64((((found & (~found + _ONE)) >> _SEVEN) * _PLACES) >> _TOP) - _WORD
             if data[at] != _QUOTE:
-                return False
+                return -1
             if column >= 0:
                 if integer[column] and not (free[column] and whole(data, first + 1, at)):
-                    return False
+                    return -1
                 starts[column], stops[column] = first + 1, at
             at += 1
         elif column < 0:
             opened = data[at] == _OPEN or data[at] == _OPEN_LIST
             at = nested(data, words, at) if opened else scalar(data, words, at)
             if at < 0:
-                return False
+                return -1
         elif integer[column] or free[column]:
             at += data[at] == _MINUS
             if not _ZERO < data[at] <= _NINE:
-                return False
+                return -1
             while _ZERO <= data[at] <= _NINE:
                 at += 1
             if at - first >= _MAX_DIGITS and not whole(data, first, at):
-                return False
+                return -1
             starts[column], stops[column] = first, at
         else:
-            return False
-    return bool(data[at] == _CLOSE and at + 1 == last)
+            return -1
+    return at + 1 if data[at] == _CLOSE else -1
 
 
 again = njit(inline="always")(_again)
+
+
+def _other_form(
+    data: NDArray[np.uint8],
+    words: Words,
+    first: int,
+    last: int,
+    find: bool,
+    names: NDArray[np.uint8],
+    ends: IntArray,
+    integer: BoolArray,
+    free: BoolArray,
+    needed: int,
+    starts: IntArray,
+    stops: IntArray,
+    form: NDArray[np.int64],
+) -> int:
+    """Find the columns in a line of another form than the one before. Returns the place of its line
+    break, or -1 minus that place if the line is left to others.
+
+    `last` is that place; with `find` it is not known.
+    """
+    if not find and (last < first or data[last] != _BREAK):
+        return -1
+    # No token goes past a line break, so no line is read beyond its own.
+    end = line(data, words, first, names, ends, integer, free, needed, starts, stops, form)
+    if end >= 0 and data[end] == _BREAK and (find or end == last):
+        return end
+    form[_MAX_FIELDS, 0] = 0
+    if find:
+        last = first
+        while data[last] != _BREAK:
+            last += 1
+    return -1 - last
+
+
+other_form = njit(
+    _long(
+        _bytes,
+        _words,
+        _long,
+        _long,
+        types.boolean,
+        _bytes,
+        _read,
+        _flags,
+        _flags,
+        _long,
+        types.int64[::1],
+        types.int64[::1],
+        types.int64[:, ::1],
+    ),
+    nogil=True,
+    cache=True,
+)(_other_form)
 
 
 def _columns(  # reason: one compiled pass over all lines
@@ -418,28 +476,44 @@ def _columns(  # reason: one compiled pass over all lines
 ) -> int:
     """Read the lines between the bounds, each with its line break. Returns how many were taken.
 
-    `sure` says which. Column by column, the values of taken lines go into `numbers` or, with the
-    places where they end, into `texts`; `there` says which are not null. `copies` are the eight
-    bytes from every place of `texts` on. One column of `texts` is eight bytes longer than the data.
+    If the bounds after the first are `UNKNOWN`, they are found. Then every line must end eight
+    bytes before the data, in the only line break that it has.
+
+    `sure` says which lines were taken. Column by column, the values of taken lines go into
+    `numbers` or, with the places where they end, into `texts`; `there` says which are not null.
+    `copies` are the eight bytes from every place of `texts` on. One column of `texts` is eight
+    bytes longer than the data.
     """
     size, room = len(integer), texts.shape[1]
     starts, stops = np.empty(size, np.int64), np.empty(size, np.int64)
     form = np.zeros((_MAX_FIELDS + 1, 3), np.int64)
+    find = len(bounds) > 1 and bounds[1] == UNKNOWN
     taken = 0
     for row in range(len(bounds) - 1):
         first, last = bounds[row], bounds[row + 1] - 1
-        # No token goes past a line break, so no line is read beyond its own.
-        good = last >= first and data[last] == _BREAK
-        if good and not (
-            last + _WORD < len(data)
-            and again(data, words, first, last, integer, free, starts, stops, form)
-        ):
-            end = line(data, words, first, names, ends, integer, free, needed, starts, stops, form)
-            good = end == last
-            if not good:
-                form[_MAX_FIELDS, 0] = 0
-        sure[row] = good
-        if not good:
+        found: Any = np.int64(-1)
+        if find or last + _WORD < len(data):
+            found = again(data, words, first, integer, free, starts, stops, form)
+        if found < 0 or data[found] != _BREAK or not (find or found == last):
+            found = other_form(
+                data,
+                words,
+                first,
+                last,
+                find,
+                names,
+                ends,
+                integer,
+                free,
+                needed,
+                starts,
+                stops,
+                form,
+            )
+        if find:
+            bounds[row + 1] = (found if found >= 0 else -1 - found) + 1
+        sure[row] = found >= 0
+        if found < 0:
             continue
         for column in range(size):
             begin, stop = starts[column], stops[column]
@@ -474,7 +548,7 @@ columns = njit(
     _long(
         _bytes,
         _words,
-        _read,
+        types.int64[::1],
         _bytes,
         _read,
         _flags,

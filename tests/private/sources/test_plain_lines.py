@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.private.sources import jsonl
-from penstock.private.sources.base import Arrow, Columns, Rejections
+from penstock.private.sources.base import Arrow, Columns, Reason, Rejections
 from penstock.private.sources.files import good_lines
+from penstock.private.sources.message_formats import JsonMessages
 
 json_fast = pytest.importorskip("penstock.private.json_fast")
 
@@ -88,11 +89,11 @@ lines = st.one_of(
 )
 
 
-def array_of(values: list[bytes]) -> Arrow:
+def array_of(values: list[bytes], rejections: Rejections | None = None) -> Arrow:
     bounds = np.zeros(len(values) + 1, np.int64)
     np.cumsum([len(value) + 1 for value in values], out=bounds[1:])
     data = b"\n".join((*values, b""))
-    return good_lines(data, bounds, limit=2**20, rejections=Rejections())
+    return good_lines(data, bounds, limit=2**20, rejections=rejections or Rejections())
 
 
 def rows_of(table: Arrow) -> list[dict[str, object]]:
@@ -112,6 +113,43 @@ def test_the_loop_reads_as_the_careful_readers_do(
     careful = jsonl.careful_objects(array, columns, theirs)
     assert table.schema.equals(careful.schema)
     assert rows_of(table) == rows_of(careful)
+    assert ours.by_column() == theirs.by_column()
+
+
+@pytest.mark.parametrize("columns", FORMS)
+@given(values=st.lists(lines, max_size=8), times=st.integers(1, 3))
+def test_lines_whose_ends_are_not_known_are_read_as_others_are(
+    columns: Columns, values: list[bytes], times: int
+) -> None:
+    some = [each for each in values if each.isascii() and b"\n" not in each]
+    some = [value for value in some for _ in range(times)]
+    ours, theirs = Rejections(), Rejections()
+    data = b"\n".join((*some, b"")) + jsonl.PADDING
+    table = jsonl.objects_of_lines(data, len(some), columns, ours, json_fast)
+    careful = jsonl.careful_objects(array_of(some), columns, theirs)
+    theirs.add(Reason.MISSING, some.count(b""))
+    assert table.schema.equals(careful.schema)
+    assert rows_of(table) == rows_of(careful)
+    assert ours.by_column() == theirs.by_column()
+
+
+@given(values=st.lists(lines, max_size=8), split=st.integers(0, 8))
+def test_messages_are_read_as_the_careful_readers_do(values: list[bytes], split: int) -> None:
+    """In packs of which some have line breaks or other letters in them, and some do not."""
+    columns, form = FORMS[0], JsonMessages()
+    ours, theirs = Rejections(), Rejections()
+    packs = [
+        pack
+        for part in (values[:split], values[split:])
+        for pack in form.packed(part, rejections=ours)
+    ]
+    found = [row for each in form.tables(packs, columns, rejections=ours) for row in rows_of(each)]
+    expected = []
+    for each in values:
+        theirs.add(Reason.MISSING, int(not each))
+        some = array_of([each] if each else [], theirs)
+        expected += rows_of(jsonl.careful_objects(some, columns, theirs))
+    assert found == expected
     assert ours.by_column() == theirs.by_column()
 
 

@@ -693,14 +693,17 @@ def _outside(
         parts += [ends, following[:1]]
 
 
+def lines_of(data: bytes, bounds: IntArray) -> Arrow:
+    """The lines between the bounds, without a copy."""
+    pa = arrow()
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(bounds)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.large_binary(), len(bounds) - 1, buffers)
+
+
 def good_lines(data: bytes, bounds: IntArray, *, limit: int, rejections: Rejections) -> Arrow:
     """The lines between the bounds that are short enough and in UTF-8."""
     pa, pc = arrow(), arrow("pyarrow.compute")
-    array = pa.Array.from_buffers(
-        pa.large_binary(),
-        len(bounds) - 1,
-        [None, pa.py_buffer(np.ascontiguousarray(bounds)), pa.py_buffer(data)],
-    )
+    array = lines_of(data, bounds)
     short = np.diff(bounds) <= limit
     if not short.all():
         array = taken(array, pa.array(short), Reason.LONG, rejections)

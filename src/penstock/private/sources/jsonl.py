@@ -39,6 +39,7 @@ from penstock.private.sources.files import (
     joined,
     line_bounds,
     lines,
+    lines_of,
     runs,
 )
 from penstock.private.sources.schema import jsonl_columns
@@ -53,6 +54,9 @@ MAX_BRACKETS = 500
 MAX_INTEGER_DIGITS = 20
 MAX_EXPONENT = 308
 """Arrow refuses a larger exponent; each digit after the point allows one more at most."""
+
+PADDING = b"\n" * 8
+"""What must follow lines whose ends are not known: they are read eight bytes at a time."""
 
 INT64_LIMIT = 2**63
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -119,12 +123,50 @@ def objects(
     More than `most_odd` lines that must be read one by one are an `OddLinesError`: each costs
     as much as hundreds of others.
     """
-    pa, loop = arrow(), _loop()
+    loop = compiled_loop()
     if loop is None or not len(array):
         return careful_objects(array, columns, rejections, most_odd=most_odd)
     table, sure = plain_objects(array, columns, loop)
+    return table if sure.all() else _completed(table, sure, array, columns, rejections, most_odd)
+
+
+def objects_of_lines(
+    data: bytes, number: int, columns: Columns, rejections: Rejections, loop: Any
+) -> Arrow:
+    """The columns of all lines that can be read. Lines without a byte are missing values.
+
+    Parameters
+    ----------
+    data : bytes
+        The lines in ASCII, each with the only line break that it has, then `PADDING`.
+    number : int
+        The number of lines.
+    columns : Columns
+        The columns.
+    rejections : Rejections
+        Counts the lines that are dropped.
+    loop : module
+        The module `json_fast`.
+    """
+    bounds = np.full(number + 1, loop.UNKNOWN, np.int64)
+    bounds[0] = 0
+    table, sure = _plain(np.frombuffer(data, np.uint8), bounds, columns, loop)
     if sure.all():
         return table
+    rejections.add(Reason.MISSING, int(np.count_nonzero(np.diff(bounds) == 1)))
+    return _completed(table, sure, lines_of(data, bounds), columns, rejections, None)
+
+
+def _completed(
+    table: Arrow,
+    sure: BoolArray,
+    array: Arrow,
+    columns: Columns,
+    rejections: Rejections,
+    most_odd: int | None,
+) -> Arrow:
+    """The columns of all lines: of plain ones from the table, of others by careful readers."""
+    pa = arrow()
     if not sure.any():
         return careful_objects(array, columns, rejections, most_odd=most_odd)
     rows, others = np.flatnonzero(sure), np.flatnonzero(~sure)
@@ -174,24 +216,31 @@ def plain_objects(array: Arrow, columns: Columns, loop: Any) -> tuple[Arrow, Boo
 
     `loop` is the module `json_fast`.
     """
+    bounds = line_bounds(array)
+    return _plain(np.frombuffer(joined(array), np.uint8), bounds - bounds[0], columns, loop)
+
+
+def _plain(
+    data: NDArray[np.uint8], bounds: IntArray, columns: Columns, loop: Any
+) -> tuple[Arrow, BoolArray]:
+    """The same for the lines between bounds of data. Bounds that are not known are found."""
     pa = arrow()
     schema = schema_of(columns)
     names = [name.encode() for name in schema.names]
-    data = np.frombuffer(joined(array), np.uint8)
-    bounds = line_bounds(array)
+    number = len(bounds) - 1
     ends = np.zeros(len(names) + 1, np.int64)
     np.cumsum([len(name) for name in names], out=ends[1:])
     free, integer = _free(columns), [not pa.types.is_string(each.type) for each in schema]
     needed = columns.person if columns.missing_person == "each" else None
-    shape = len(names), len(array)
+    shape = len(names), number
     numbers, there = np.empty(shape, np.int64), np.empty(shape, np.bool_)
-    places = np.zeros((len(names), len(array) + 1), np.int32)
+    places = np.zeros((len(names), number + 1), np.int32)
     texts = np.empty((len(names), len(data) + 8), np.uint8)
-    sure = np.empty(len(array), np.bool_)
+    sure = np.empty(number, np.bool_)
     rows = loop.columns(
         data,
         _words(data),
-        bounds - bounds[0],
+        bounds,
         np.frombuffer(b"".join(names), np.uint8),
         ends,
         np.array(integer),
@@ -223,7 +272,7 @@ def _words(data: NDArray[np.uint8]) -> Words:
 
 
 @cache
-def _loop() -> Any:
+def compiled_loop() -> Any:
     """The compiled loop, or None without the extra `fast`."""
     try:
         from penstock.private import json_fast

@@ -12,7 +12,13 @@ from penstock.core.arrays import IntArray
 from penstock.core.exact import whole
 from penstock.private.sources.base import Arrow, Columns, Reason, Rejections, arrow
 from penstock.private.sources.files import MAX_LINE_BYTES, good_lines, runs
-from penstock.private.sources.jsonl import objects, schema_of
+from penstock.private.sources.jsonl import (
+    PADDING,
+    compiled_loop,
+    objects,
+    objects_of_lines,
+    schema_of,
+)
 
 BYTES_PER_PIECE = 4 * 2**20
 """Bytes of messages that are packed, and made into columns, at a time. They bound the memory."""
@@ -22,12 +28,12 @@ BYTES_PER_JSON_PIECE = 16 * 2**20
 
 
 class PackedMessages(NamedTuple):
-    """Messages one after the other, and the bytes of each; None if each ends with the only line
-    break that it has.
+    """Messages one after the other, and the bytes of each; or only their number, if each ends with
+    the only line break that it has.
     """
 
     data: bytes
-    sizes: IntArray | None
+    sizes: IntArray | int
 
 
 class MessageFormat(Protocol):
@@ -77,13 +83,21 @@ class JsonMessages:
         if plain:
             data = b"\n".join((*values, b""))  # type: ignore[arg-type]
             if len(data) <= self.limit:
-                return (PackedMessages(data, None),)
+                return (PackedMessages(data, len(values)),)
         return pack(values, rejections=rejections, limit=self.limit, end=b"\n")
 
     def tables(
         self, packs: Sequence[PackedMessages], columns: Columns, *, rejections: Rejections
     ) -> Iterator[Arrow]:
-        for data, bounds in together(packs, most=BYTES_PER_JSON_PIECE):
+        loop = compiled_loop()
+        for some in _groups(packs, BYTES_PER_JSON_PIECE):
+            numbers = [each.sizes for each in some if isinstance(each.sizes, int)]
+            if loop is not None and len(numbers) == len(some):
+                data = b"".join([*(each.data for each in some), PADDING])
+                if data.isascii():
+                    yield objects_of_lines(data, sum(numbers), columns, rejections, loop)
+                    continue
+            data, bounds = _joined(some)
             # Messages without a byte are lines without text, which are skipped.
             rejections.add(Reason.MISSING, int(np.count_nonzero(np.diff(bounds) == 1)))
             lines = good_lines(data, bounds, limit=self.limit + 1, rejections=rejections)
@@ -121,28 +135,33 @@ def together(
     packs: Sequence[PackedMessages], *, most: int = BYTES_PER_PIECE
 ) -> Iterator[tuple[bytes, IntArray]]:
     """The data of packs, small ones together, and where each message begins."""
+    return map(_joined, _groups(packs, most))
+
+
+def _groups(packs: Sequence[PackedMessages], most: int) -> Iterator[list[PackedMessages]]:
+    """Packs that follow each other, of at most so many bytes together where there are several."""
     waiting: list[PackedMessages] = []
     size = 0
     for one in packs:
         if waiting and size + len(one.data) > most:
-            yield _joined(waiting)
+            yield waiting
             waiting, size = [], 0
         waiting.append(one)
         size += len(one.data)
     if waiting:
-        yield _joined(waiting)
+        yield waiting
 
 
 def _joined(packs: Sequence[PackedMessages]) -> tuple[bytes, IntArray]:
     data = b"".join([each.data for each in packs])
-    if all(each.sizes is None for each in packs):
+    if all(isinstance(each.sizes, int) for each in packs):
         breaks = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
         return data, np.append(0, breaks + 1)
     return data, _bounds(np.concatenate([_sizes(each) for each in packs]))
 
 
 def _sizes(packed: PackedMessages) -> IntArray:
-    if packed.sizes is not None:
+    if not isinstance(packed.sizes, int):
         return packed.sizes
     breaks = np.flatnonzero(np.frombuffer(packed.data, np.uint8) == ord("\n"))
     return np.diff(breaks, prepend=-1)
