@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -71,6 +71,75 @@ def test_a_priced_run_costs_the_less_of_two_prices() -> None:
     assert wrong == []
     assert books.cost_of({1, 2, 3}) == 3
     assert books.cost_of({5}) == 0
+
+
+def test_a_late_answer_makes_an_earlier_window_too_dear() -> None:
+    """A positive answer costs all units of its run, also those of windows that have passed."""
+    opened = [Line(1, "open", "moved", 1, 5, 1), Line(1, "ask", "moved", run=1)]
+    asked = [[Line(unit, "ask", "moved", run=1)] for unit in (2, 3)]
+    answered = [Line(unit, "yes", "moved", run=1) for unit in (5, 5, 5)]
+    books, wrong = books_of(opened, *asked, [], answered, costs=[1, 1, 1, 1, 5])
+    assert (books.cost(5), books.cost(3)) == (5, 15)
+    assert wrong == ["unit 5: its window costs 5/4, above the promised 1"]
+
+
+class NaiveBooks(LedgerBooks):
+    """Books that add up every window of the last units again, number by number."""
+
+    def enter(self, unit: int, lines: Iterable[Line], cost: int) -> Iterator[str]:
+        self.unit = unit
+        for line in lines:
+            yield from self._enter(line)
+        if self.cost(unit) != cost:
+            yield f"unit {unit}: another cost than {cost}"
+        for last in range(unit, max(0, unit - self.guarantee.window), -1):
+            total = self.cost(last)
+            if total * self.quantum > self.guarantee.epsilon:
+                yield f"unit {unit}: its window costs {total * self.quantum}, above the promised 1"
+                return
+            if not self.runs:
+                return
+
+    def cost(self, last: int) -> int:
+        return self.cost_of(set(range(max(1, last - self.guarantee.window + 1), last + 1)))
+
+    def cost_of(self, units: Collection[int]) -> int:
+        found = sum(self.numbers.get(unit, 0) for unit in units)
+        found += max(self.exposures.get(unit, 0) for unit in units)
+        for run in self.runs.values():
+            asked = sum(unit in units for unit in run.asked)
+            answered = len(run.positive) + sum(unit in units for unit in run.positive)
+            found += min(asked * run.question, run.threshold + answered * run.question)
+        return found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_books_say_what_naive_books_say(seed: int) -> None:
+    """Random lines, some of them late, on a promise that is broken sooner or later."""
+    rng = np.random.default_rng(seed)
+    promise = ps.Guarantee("1", int(rng.integers(1, 7)))
+    books, naive = LedgerBooks(promise, QUANTUM), NaiveBooks(promise, QUANTUM)
+    for unit in sorted(rng.choice(np.arange(1, 50), 40, replace=False).tolist()):
+        lines = random_lines(rng, unit)
+        wanted = list(naive.enter(unit, lines, 0))
+        cost = naive.cost(unit)
+        found = list(books.enter(unit, lines, cost))
+        assert found == [each for each in wanted if "another cost" not in each]
+        assert [books.cost(last) for last in range(1, unit + 2)] == [
+            naive.cost(last) for last in range(1, unit + 2)
+        ]
+
+
+def random_lines(rng: np.random.Generator, unit: int) -> list[Line]:
+    """A few lines of a unit. One in twenty belongs to an earlier unit."""
+    found = []
+    for _ in range(int(rng.integers(0, 4))):
+        place = unit if rng.random() < 0.95 else int(rng.integers(1, unit + 1))
+        kind: Any = str(rng.choice(["spend", "expose", "settle", "open", "ask", "ask", "yes"]))
+        amount, run = int(rng.integers(0, 5)), int(rng.integers(1, 3))
+        number = int(rng.integers(1, 5)) if kind == "open" else amount
+        found.append(Line(place, kind, kind, amount, number, run))
+    return found
 
 
 def test_a_loss_that_nobody_paid_for() -> None:

@@ -7,6 +7,7 @@ wherever a mechanism does not use all of it, so a charge that is missing shows a
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -19,7 +20,7 @@ from penstock.lab.audit.replay.transcript_loss import ROUNDING, TranscriptLoss
 
 @dataclass
 class BookedRun:
-    """The questions and positive answers of one priced run, by unit."""
+    """The units of the questions and positive answers of one priced run, in order."""
 
     label: str
     threshold: int
@@ -29,10 +30,18 @@ class BookedRun:
 
     def cost(self, units: Collection[int]) -> int:
         """What the run costs a person who is there in these units."""
-        asked = sum(unit in units for unit in self.asked)
-        inside = sum(unit in units for unit in self.positive)
+        asked, inside = _inside(self.asked, units), _inside(self.positive, units)
         together = self.threshold + (len(self.positive) + inside) * self.question
         return min(asked * self.question, together)
+
+
+def _inside(sorted_units: list[int], units: Collection[int]) -> int:
+    """How many of these units lie in others."""
+    if isinstance(units, range) and units.step == 1:
+        return max(
+            0, bisect_left(sorted_units, units.stop) - bisect_left(sorted_units, units.start)
+        )
+    return sum(unit in units for unit in sorted_units)
 
 
 @dataclass
@@ -62,6 +71,14 @@ class LedgerBooks:
     runs: dict[int, BookedRun] = field(default_factory=dict)
     unusual: set[str] = field(default_factory=set)
     """Labels that are not judged one by one: of priced runs, counters and weighted sums."""
+    _sums: list[int] = field(default_factory=lambda: [0])
+    """The sum of all numbers up to a unit, for the units from 0 on that were added up."""
+    _earlier_changed: bool = False
+    """Whether lines of this unit changed what windows that end before it cost."""
+    _exceeded: bool = False
+    """Whether a window has cost too much before."""
+    _judged: dict[int, bool] = field(default_factory=dict)
+    """Whether an amount breaks the promise, for amounts that were compared with it."""
 
     def enter(self, unit: int, lines: Iterable[Line], cost: int) -> Iterator[str]:
         """Enter the lines of one unit, and say what is wrong with them.
@@ -75,6 +92,7 @@ class LedgerBooks:
         cost : int
             What the run says that its window costs.
         """
+        self._earlier_changed = self._exceeded or unit != self.unit + 1
         self.unit = unit
         for line in lines:
             yield from self._enter(line)
@@ -84,19 +102,23 @@ class LedgerBooks:
                 f"unit {unit}: the run says that its window costs {self._worth(cost)}, but its "
                 f"ledger lines add up to {self._worth(found)}"
             )
-        for last in range(unit, min(unit + self.guarantee.window, 2 * unit)):
-            total = self.cost(2 * unit - last) if self.runs else found
+        first = max(1, unit - self.guarantee.window + 1)
+        earlier = range(unit - 1, first - 1, -1) if self.runs and self._earlier_changed else ()
+        for last in (unit, *earlier):
+            total = found if last == unit else self.cost(last)
             if self._too_much(total):
+                self._exceeded = True
                 yield (
                     f"unit {unit}: its window costs {self._worth(total)}, above the promised "
                     f"{self._promise}"
                 )
                 return
-            if not self.runs:
-                return
 
     def _enter(self, line: Line) -> Iterator[str]:
         unit = line.unit
+        if unit != self.unit or line.kind == "yes":  # the latter costs all units of its run
+            self._earlier_changed = True
+            del self._sums[max(1, unit) :]
         if line.kind in ("spend", "settle"):
             before = self.numbers.get(unit, 0)
             if not max(before, line.amount) <= line.number <= before + line.amount:
@@ -115,19 +137,31 @@ class LedgerBooks:
             self.runs[line.run] = BookedRun(line.label, line.amount, line.number)
             self.unusual.add(line.label)
         elif line.kind == "ask" and line.run in self.runs:
-            self.runs[line.run].asked.append(unit)
+            insort(self.runs[line.run].asked, unit)
         elif line.kind == "yes" and line.run in self.runs:
-            self.runs[line.run].positive.append(unit)
+            insort(self.runs[line.run].positive, unit)
 
     def cost(self, last: int) -> int:
         """The cost of the window that ends with a unit."""
-        return self.cost_of(range(max(1, last - self.guarantee.window + 1), last + 1))
+        first = max(1, last - self.guarantee.window + 1)
+        sums = self._sums
+        for unit in range(len(sums), self.unit):  # this unit may yet be charged
+            sums.append(sums[-1] + self.numbers.get(unit, 0))
+        known = len(sums) - 1
+        spent = sums[min(last, known)] - sums[min(first - 1, known)]
+        spent += sum(self.numbers.get(unit, 0) for unit in range(max(first, known + 1), last + 1))
+        return spent + self._beside(range(first, last + 1))
 
     def cost_of(self, units: Collection[int]) -> int:
         """What a person pays who is there in these units."""
-        spent = sum(self.numbers.get(unit, 0) for unit in units)
-        exposed = max((self.exposures.get(unit, 0) for unit in units), default=0)
-        return spent + exposed + sum(run.cost(units) for run in self.runs.values())
+        return sum(self.numbers.get(unit, 0) for unit in units) + self._beside(units)
+
+    def _beside(self, units: Collection[int]) -> int:
+        """What counters and priced runs cost in these units."""
+        exposed = 0
+        if self.exposures:
+            exposed = max((self.exposures.get(unit, 0) for unit in units), default=0)
+        return exposed + sum(run.cost(units) for run in self.runs.values())
 
     @property
     def _promise(self) -> str:
@@ -140,6 +174,11 @@ class LedgerBooks:
         return str(worth) if worth.denominator < 10**6 else f"{float(worth):.9g}"
 
     def _too_much(self, quanta: int) -> bool:
+        if quanta not in self._judged:
+            self._judged[quanta] = self._breaks(quanta)
+        return self._judged[quanta]
+
+    def _breaks(self, quanta: int) -> bool:
         worth, promise = quanta * self.quantum, self.guarantee
         if not promise.delta:
             return worth > promise.epsilon
