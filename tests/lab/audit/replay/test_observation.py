@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.lab.audit.replay.observation import differing, overheard
+from penstock.lab.audit.replay.observation import all_logged, differing, overheard
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,69 @@ from penstock.lab.audit.replay.observation import differing, overheard
 def test_what_differs_is_found(one: Any, other: Any) -> None:
     assert list(differing("it", one, other))
     assert not list(differing("it", one, one))
+
+
+@dataclass
+class Kept:
+    """A dataclass of somebody else."""
+
+    numbers: Any
+    name: str = "kept"
+
+
+class Noted(list[int]):
+    """A list that can carry attributes."""
+
+
+@dataclass
+class NotedFields(dict[str, int]):
+    """A dataclass that has content beside its fields."""
+
+    name: str = "noted"
+
+
+def with_attribute(value: Any, hidden: object) -> Any:
+    value.hidden = hidden
+    return value
+
+
+def filled(value: Any, number: int) -> Any:
+    value["number"] = number
+    return value
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Kept(np.zeros(2)), Kept(np.ones(2))),
+        (Kept([Kept(1)]), Kept([Kept(True)])),
+        (with_attribute(Kept(1), 1), with_attribute(Kept(1), 2)),
+        (Kept(1), with_attribute(Kept(1), 2)),
+        (with_attribute(Noted(), 1), with_attribute(Noted(), 2)),
+        (filled(NotedFields(), 1), filled(NotedFields(), 2)),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        ({1: "one"}, {1: "two"}),
+        (np.zeros((2, 2)), np.zeros((2, 2), order="F")),
+        (np.arange(4)[:2], np.array([0, 1, 9])[:2]),
+        (np.array([{}]), np.array([[]], dtype=object)),
+        (np.zeros(2, np.dtype("i8", metadata={"a": 1})), np.zeros(2, np.int64)),
+        ({1, 2}, {1, 3}),
+        (0.0, -0.0),
+    ],
+    ids=repr,
+)
+def test_what_differs_deep_inside_is_found(one: Any, other: Any) -> None:
+    assert list(differing("it", [one], [other]))
+    assert list(differing("it", Kept({"a": (other,)}), Kept({"a": (one,)})))
+    assert not list(differing("it", Kept([one]), Kept([one])))
+
+
+def test_equal_values_that_are_other_objects_do_not_differ() -> None:
+    one, other = (
+        Kept({"a": [np.arange(3), 0.5, None, "text", Fraction(1, 3), (1, b"2"), {3}]})
+        for _ in range(2)
+    )
+    assert not list(differing("it", one, other))
 
 
 def test_equal_nans_do_not_differ() -> None:
@@ -72,3 +136,21 @@ def test_what_was_said_before_an_error_is_kept() -> None:
     with pytest.raises(ValueError, match="no"):
         fail()
     assert heard["printed text"] == ("said\n", "")
+
+
+def test_a_unit_that_changes_the_loggers_is_overheard_and_undone() -> None:
+    heard: dict[str, Any] = {}
+    root = logging.getLogger()
+    before = root.handlers[:], root.level, root.manager.disable
+    with all_logged() as rest:
+        with overheard(heard):
+            root.setLevel(logging.ERROR)
+            logging.disable(logging.CRITICAL)
+            root.handlers.clear()
+        for text in ("one", "two"):
+            with overheard(heard):
+                logging.getLogger("replayed.test").debug(text)
+            assert [each[2] for each in heard["log records"]] == [text]
+        logging.getLogger("replayed.test").debug("between units")
+    assert [each[2] for each in rest] == ["between units"]
+    assert (root.handlers, root.level, root.manager.disable) == before

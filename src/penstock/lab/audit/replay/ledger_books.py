@@ -7,7 +7,7 @@ wherever a mechanism does not use all of it, so a charge that is missing shows a
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -30,18 +30,20 @@ class BookedRun:
 
     def cost(self, units: Collection[int]) -> int:
         """What the run costs a person who is there in these units."""
-        asked, inside = _inside(self.asked, units), _inside(self.positive, units)
+        asked = sum(unit in units for unit in self.asked)
+        return self._cost(asked, sum(unit in units for unit in self.positive))
+
+    def cost_between(self, first: int, last: int) -> int:
+        """What the run costs a person who is there from one unit to another."""
+        asked, positive = self.asked, self.positive
+        return self._cost(
+            bisect_right(asked, last) - bisect_left(asked, first),
+            bisect_right(positive, last) - bisect_left(positive, first),
+        )
+
+    def _cost(self, asked: int, inside: int) -> int:
         together = self.threshold + (len(self.positive) + inside) * self.question
         return min(asked * self.question, together)
-
-
-def _inside(sorted_units: list[int], units: Collection[int]) -> int:
-    """How many of these units lie in others."""
-    if isinstance(units, range) and units.step == 1:
-        return max(
-            0, bisect_left(sorted_units, units.stop) - bisect_left(sorted_units, units.start)
-        )
-    return sum(unit in units for unit in sorted_units)
 
 
 @dataclass
@@ -149,19 +151,21 @@ class LedgerBooks:
             sums.append(sums[-1] + self.numbers.get(unit, 0))
         known = len(sums) - 1
         spent = sums[min(last, known)] - sums[min(first - 1, known)]
-        spent += sum(self.numbers.get(unit, 0) for unit in range(max(first, known + 1), last + 1))
-        return spent + self._beside(range(first, last + 1))
+        for unit in range(max(first, known + 1), last + 1):
+            spent += self.numbers.get(unit, 0)
+        for run in self.runs.values():
+            spent += run.cost_between(first, last)
+        return spent + self._exposed(range(first, last + 1))
 
     def cost_of(self, units: Collection[int]) -> int:
         """What a person pays who is there in these units."""
-        return sum(self.numbers.get(unit, 0) for unit in units) + self._beside(units)
+        spent = sum(self.numbers.get(unit, 0) for unit in units)
+        return spent + self._exposed(units) + sum(run.cost(units) for run in self.runs.values())
 
-    def _beside(self, units: Collection[int]) -> int:
-        """What counters and priced runs cost in these units."""
-        exposed = 0
-        if self.exposures:
-            exposed = max((self.exposures.get(unit, 0) for unit in units), default=0)
-        return exposed + sum(run.cost(units) for run in self.runs.values())
+    def _exposed(self, units: Collection[int]) -> int:
+        if not self.exposures:
+            return 0
+        return max((self.exposures.get(unit, 0) for unit in units), default=0)
 
     @property
     def _promise(self) -> str:

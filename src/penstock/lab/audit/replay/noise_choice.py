@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -98,22 +98,23 @@ class NoiseChoice:
     def noise(self, call: NoiseCall) -> IntArray:
         """The noise of a call."""
         mode = self.genes.get((call.unit, call.label), self.genes.get((0, call.label), self.mode))
-        rng, scales = self._random(call), call.scales
-        near = np.ceil(np.abs(rng.laplace(0.0, self.width, call.size)) * scales)
-        sign = self.signs[call.unit - 1] if 0 < call.unit <= len(self.signs) else 1
-        far = np.ceil(scales * FAR_SCALES)
-        sides = rng.choice((-1, 1), call.size)
-        chosen = {
-            "zero": 0 * near,
-            "with": sign * near,
-            "against": -sign * near,
-            "far with": sign * far,
-            "far against": -sign * far,
-            "far": sides * far,
-            "key": sides * near,
-            "random": sides * np.floor(near / max(self.width, 1e-9)),
-        }
-        return chosen[mode].astype(np.int64)
+        if mode == "zero":
+            return np.zeros(call.size, np.int64)
+        scales = call.scales
+        side: Any = self.signs[call.unit - 1] if 0 < call.unit <= len(self.signs) else 1
+        if mode.endswith("against"):
+            side = -side
+        if mode in ("far with", "far against"):
+            return np.asarray(side * np.ceil(scales * FAR_SCALES)).astype(np.int64)
+        rng = self._random(call)
+        size = np.ceil(np.abs(rng.laplace(0.0, self.width, call.size)) * scales)
+        if mode in ("far", "key", "random"):
+            side = rng.choice((-1, 1), call.size)
+        if mode == "far":
+            size = np.ceil(scales * FAR_SCALES)
+        elif mode == "random":
+            size = np.floor(size / max(self.width, 1e-9))
+        return np.asarray(side * size).astype(np.int64)
 
     def sample(self, call: NoiseCall, counts: IntArray) -> IntArray:
         """The number of events of each count that are in a sample."""

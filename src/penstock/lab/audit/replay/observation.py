@@ -14,8 +14,9 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -57,7 +58,7 @@ def differing(name: str, one: Any, other: Any) -> Iterator[str]:
     >>> list(differing("value", np.zeros(2), np.zeros(2, np.int64)))
     ['the type of numbers of value: float64 and int64']
     """
-    if one is other:
+    if _same(one, other):
         return
     if type(one) is not type(other):
         yield f"the type of {name}: {type(one).__name__} and {type(other).__name__}"
@@ -82,6 +83,70 @@ def differing(name: str, one: Any, other: Any) -> Iterator[str]:
         yield from differing(name, _slots(one), _slots(other))
     elif repr(one) != repr(other):
         yield name
+
+
+_COMPARED_BY_VALUE = frozenset((type(None), bool, int, str, bytes, Fraction, set, frozenset))
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are surely the same, by the rules of `differing`.
+
+    Nearly all that two runs show is the same, and this says so much faster. Whatever is not of a
+    common type is left to `differing`.
+    """
+    if one is other:
+        return True
+    kind: Any = type(one)
+    if kind is not type(other):
+        return False
+    if kind in _COMPARED_BY_VALUE:
+        return bool(one == other)
+    if kind is float:
+        return repr(one) == repr(other)
+    if kind is np.ndarray:
+        return _same_arrays(one, other)
+    if kind is tuple or kind is list:
+        return len(one) == len(other) and all(map(_same, one, other))
+    if kind is dict:
+        return list(one) == list(other) and all(map(_same, one.values(), other.values()))
+    names = _field_names(cast("Any", kind))
+    if names is None:
+        return False
+    more = _more(one, names), _more(other, names)
+    return not any(more) and all(_same(getattr(one, x), getattr(other, x)) for x in names)
+
+
+def _same_arrays(one: Any, other: Any) -> bool:
+    """Whether arrays are surely the same that are no parts of others."""
+    return (
+        one.base is None
+        and other.base is None
+        and one.dtype is other.dtype
+        and one.dtype.metadata is None
+        and not one.dtype.hasobject
+        and one.shape == other.shape
+        and one.strides == other.strides
+        and one.flags.writeable == other.flags.writeable
+        and one.tobytes() == other.tobytes()
+    )
+
+
+@lru_cache(maxsize=1024)
+def _field_names(kind: Any) -> tuple[str, ...] | None:
+    """The names of the fields of a dataclass; None of other classes."""
+    if issubclass(kind, _WITH_CONTENT) or not dataclasses.is_dataclass(kind):
+        return None
+    return tuple(each.name for each in dataclasses.fields(kind))
+
+
+_WITH_CONTENT = (int, str, bytes, Fraction, set, frozenset, np.ndarray, Mapping, list, tuple)
+"""Classes whose instances are compared by their content, even if they are dataclasses."""
+
+
+def _more(value: Any, names: tuple[str, ...]) -> bool:
+    """Whether an instance of a dataclass carries more than its fields and what is not compared."""
+    usual = _not_compared(cast("Any", type(value))).union(names)
+    return not getattr(value, "__dict__", {}).keys() <= usual
 
 
 def _carried(name: str, one: Any, other: Any) -> Iterator[str]:
@@ -147,12 +212,7 @@ def _objects(name: str, one: Any, other: Any) -> Iterator[str]:
     )
     if not more and not there:
         return
-    cached = _CACHED | {
-        key
-        for cls in type(one).__mro__
-        for key, value in vars(cls).items()
-        if type(value).__name__ == "cached_property"
-    }
+    cached = _not_compared(cast("Any", type(one)))
     if type(one).__module__.startswith(_OWN_FILTERS):
         cached |= {key for key in (*more, *there) if key.startswith("_")}
     yield from differing(
@@ -162,19 +222,34 @@ def _objects(name: str, one: Any, other: Any) -> Iterator[str]:
     )
 
 
+@lru_cache(maxsize=1024)
+def _not_compared(kind: Any) -> frozenset[str]:
+    """Attributes of instances of a class that follow from their fields."""
+    return _CACHED | {
+        key
+        for cls in kind.__mro__
+        for key, value in vars(cls).items()
+        if type(value).__name__ == "cached_property"
+    }
+
+
 _OWN_FILTERS = "penstock.filters."
 """Classes of our filters keep numbers that follow from their fields in private attributes. These
 are not saved, so a restart computes them again. Classes of others get no such freedom.
 """
 
-_CACHED = {"domain", "calendar"}
+_CACHED = frozenset(("domain", "calendar"))
 """Attributes of a release that name public keys and times."""
+
+
+LogRecordFacts: TypeAlias = tuple[str, int, str, dict[str, Any]]
+"""A log record: its logger, its level, its text and its other attributes."""
 
 
 class _Collector(logging.Handler):
     def __init__(self) -> None:
         super().__init__(level=0)
-        self.records: list[tuple[str, int, str, dict[str, Any]]] = []
+        self.records: list[LogRecordFacts] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
@@ -335,6 +410,33 @@ def _own_streams(out: _HeardText, err: _HeardText, raw: list[tuple[int, bytes]])
 
 
 @contextlib.contextmanager
+def all_logged() -> Iterator[list[LogRecordFacts]]:
+    """Collect all log records inside, of any level.
+
+    To change the level of the root logger takes long, because all loggers forget what they know
+    about theirs. Inside of another `all_logged` the level is right already.
+    """
+    root, collector = logging.getLogger(), _Collector()
+    handlers, level, off = root.handlers[:], root.level, root.manager.disable
+    root.handlers[:] = [collector]
+    _let_through(1, logging.NOTSET)
+    try:
+        yield collector.records
+    finally:
+        root.handlers[:] = handlers
+        _let_through(level, off)
+
+
+def _let_through(level: int, off: int) -> None:
+    """Set the level of the root logger, and the level that is disabled for all, if they differ."""
+    root = logging.getLogger()
+    if root.level != level:
+        root.setLevel(level)
+    if root.manager.disable != off:
+        logging.disable(off)
+
+
+@contextlib.contextmanager
 def overheard(into: dict[str, Any]) -> Iterator[None]:
     """Collect all that is logged, warned of, printed or written to files inside.
 
@@ -343,29 +445,23 @@ def overheard(into: dict[str, Any]) -> Iterator[None]:
     into : dict
         Where it is put: "log records", "warnings", "printed text", "files", "traces".
     """
-    root, collector = logging.getLogger(), _Collector()
-    handlers, level, off = root.handlers[:], root.level, logging.root.manager.disable
-    root.handlers[:] = [collector]
-    root.setLevel(1)
-    logging.disable(logging.NOTSET)
     traces, raw = _Traces(), list[tuple[int, bytes]]()
     before = _Hook.listen(traces)
     out, err = _HeardText(sys.stdout), _HeardText(sys.stderr)
     warned: list[warnings.WarningMessage] = []
+    logged: list[LogRecordFacts] = []
     try:
         with (
+            all_logged() as records,
             warnings.catch_warnings(record=True) as heard,
             _own_streams(out, err, raw),
         ):
             warnings.simplefilter("always")
-            warned = heard
+            warned, logged = heard, records
             yield
     finally:
         _Hook.listen(before)
-        root.handlers[:] = handlers
-        root.setLevel(level)
-        logging.disable(off)
-        into["log records"] = collector.records
+        into["log records"] = logged
         into["warnings"] = [
             (each.category.__name__, str(each.message), each.filename, each.lineno)
             for each in warned

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -23,7 +22,14 @@ from penstock.lab.audit.replay.ledger_books import LedgerBooks
 from penstock.lab.audit.replay.ledger_probe import probe
 from penstock.lab.audit.replay.noise_choice import NoiseChoice
 from penstock.lab.audit.replay.noise_prices import watch_prices
-from penstock.lab.audit.replay.observation import ObservedUnit, differing, overheard, told
+from penstock.lab.audit.replay.observation import (
+    ObservedUnit,
+    all_logged,
+    differing,
+    overheard,
+    told,
+)
+from penstock.lab.audit.replay.state_copy import deep_copy
 from penstock.lab.audit.replay.transcript_loss import TranscriptLoss
 from penstock.lab.audit.replay.transcript_noise import TranscriptBrokenError, TranscriptNoise
 from penstock.private.mechanisms.base import Mechanism
@@ -164,6 +170,13 @@ def _follow(
 
     With `probed`, copies of the run are charged until their ledger refuses, after each restart.
     """
+    with all_logged():  # the listeners of each unit are set up faster inside
+        return _followed(trial, side, stream, probed=probed)
+
+
+def _followed(
+    trial: ReplayTrial, side: TranscriptSide, stream: IntArray, *, probed: bool
+) -> list[ObservedUnit]:
     shown: list[ObservedUnit] = []
     run = _observed(trial, side, None)
     for unit, counts in enumerate(stream, start=1):
@@ -253,7 +266,7 @@ def _copied(run: Run) -> Any:
     state = run._state
     held = [each for each in getattr(state, "__dict__", {}).values() if isinstance(each, Domain)]
     public = (run.domain, run.released, run.guarantee, run.mechanism, *held)
-    return deepcopy(state, {id(each): each for each in public})
+    return deep_copy(state, {id(each): each for each in public})
 
 
 def same_after_a_restart(trial: ReplayTrial, choice: NoiseChoice) -> list[str]:
