@@ -68,7 +68,7 @@ audits: $(READY)  ## penstock audit --all with fresh seeds, and the exit of each
 	@mkdir -p out/audits; failed=0; \
 	for number in $$(seq $(AUDITS)); do \
 	  seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); start=$$(date +%s); code=0; \
-	  $(BIN)/penstock audit --all $(FORM) --seed $$seed --json --folder out/audits/$$seed >out/audits/$$seed.json || code=$$?; \
+	  $(BIN)/penstock audit --all $(FORM) --seed $$seed --json --folder out/audits/kept >out/audits/$$seed.json || code=$$?; \
 	  echo "$$number of $(AUDITS): penstock audit --all $(FORM) --seed $$seed: exit $$code, $$(($$(date +%s) - start)) s"; \
 	  [ $$code -eq 0 ] || failed=1; \
 	done; exit $$failed

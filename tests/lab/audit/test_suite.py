@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.core.arrays import IntArray
-from penstock.lab.audit import engine, suite
+from penstock.lab.audit import engine, report, suite
 from penstock.lab.audit.flawed import VARIANTS, Variant
 from penstock.lab.audit.noise import LabNoise
 from penstock.lab.audit.subjects import resolve, subject
@@ -233,3 +234,34 @@ def test_a_killed_run_over_everybody_goes_on_from_what_was_done(
     again = suite.audit_all(quick=True, seed=verdicts[1].seed)
     assert again[1].lower_bound == verdicts[1].lower_bound
     assert list(tmp_path.iterdir()) == []
+
+
+def test_later_runs_of_the_same_code_take_exact_losses_from_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suite, "everybody", lambda quick: [subject("uniform", runs=2_000)])
+    monkeypatch.setattr(suite, "LEAST_QUICK_REPLAYS", 1)
+    monkeypatch.setattr(suite, "REPLAYS_OF_ALL", 1)
+
+    with engine.new_pool(1) as pool:
+
+        def audited(seed: int) -> engine.Verdict:
+            return suite.audit_all(quick=False, seed=seed, folder=tmp_path, pool=pool)[0]
+
+        first = audited(1)
+        (path,) = tmp_path.iterdir()  # chunks are deleted
+        assert first.exact == tuple(json.loads(path.read_text()))
+        assert not first.exact_kept
+        assert "earlier run" not in report.exact_cell(first)
+
+        path.write_text("[1.0, 2.0]")
+        second = audited(2)
+        assert (second.exact, second.exact_kept) == ((1.0, 2.0), True)
+        assert second.row()["exact_kept"] is True
+        assert report.exact_cell(second) == "[1.000000, 2.000000] of 6 (earlier run)"
+
+        monkeypatch.setattr(suite, "source_digest", lambda package: "another version of the code")
+        third = audited(3)
+        assert (third.exact, third.exact_kept) == (first.exact, False)
+        assert not path.exists()
+        assert len(list(tmp_path.iterdir())) == 1

@@ -135,6 +135,8 @@ class Verdict:
     """The largest loss of all outputs on tiny streams: an interval that contains it."""
     exact_claimed: Fraction | None = None
     """The claim that the exact loss is compared with, if that is not `claimed`."""
+    exact_kept: bool = False
+    """Whether an earlier run of the same code has computed the exact loss."""
     method: str = SAMPLED
     delta: Fraction = Fraction(0)
     configuration: dict[str, str] = field(default_factory=dict)
@@ -244,6 +246,7 @@ class Verdict:
             "exact_claimed": None
             if self.exact is None
             else float(self.exact_claimed or self.claimed),
+            "exact_kept": self.exact_kept,
             "certified": self.certified,
             "confidence": self.confidence,
             "runs": self.runs,

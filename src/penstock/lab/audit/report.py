@@ -303,8 +303,14 @@ def interval(bounds: tuple[float, float]) -> str:
 
 
 def exact_cell(verdict: Verdict) -> str:
-    """The exact loss in a table, and the ε that it was computed at, if that is another one."""
-    return "" if verdict.exact is None else f"{interval(verdict.exact)}{_of_epsilon(verdict)}"
+    """The exact loss in a table, and the ε that it was computed at, if that is another one.
+
+    It says if an earlier run has computed it.
+    """
+    if verdict.exact is None:
+        return ""
+    kept = " (earlier run)" if verdict.exact_kept else ""
+    return f"{interval(verdict.exact)}{_of_epsilon(verdict)}{kept}"
 
 
 def exact_at_most(verdict: Verdict) -> str:

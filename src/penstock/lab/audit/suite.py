@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from penstock.core.arrays import IntArray
 from penstock.core.files import write_file
 from penstock.lab.audit.attack import OutputEvent
 from penstock.lab.audit.engine import (
+    PACKAGE,
     SampledAudit,
     Task,
     TaskResult,
@@ -27,6 +28,7 @@ from penstock.lab.audit.engine import (
     kept_path,
     new_pool,
     not_sampled,
+    source_digest,
 )
 from penstock.lab.audit.exact import (
     ExactLoss,
@@ -184,8 +186,9 @@ def audit_all(
     """Audit all registered mechanisms and all flawed variants.
 
     The probability of a false conviction in the whole run is at most `FALSE_ALARM`. `folder` keeps
-    finished work until all of it is done; started again, the run goes on from there. `pool` has the
-    processes to use; without it there are `workers` new ones.
+    finished work until all of it is done; started again, the run goes on from there. Exact losses
+    stay in it for later runs of the same code. `pool` has the processes to use; without it there
+    are `workers` new ones.
     """
     subjects = everybody(quick=quick)
     if pool is not None:
@@ -220,7 +223,7 @@ class _AllAudits:
             if not each.exact and not (quick and each.name in NOT_SAMPLED_QUICKLY)
         }
         self.flawed: dict[str, Future[Verdict]] = {}
-        self.exact: dict[str, Future[tuple[float, float, float]]] = {}
+        self.exact: dict[str, Future[KeptLoss]] = {}
         self.replays: dict[str, Future[ReplayVerdict]] = {}
         self.noises: dict[str, Future[NoiseVerdict]] = {}
         self.samples: dict[Future[list[TaskResult]], tuple[SampledAudit, list[Task]]] = {}
@@ -237,7 +240,7 @@ class _AllAudits:
         if self.folder is not None:
             for each in self.subjects:
                 kept_path(self.folder, each).unlink(missing_ok=True)
-                _exact_path(self.folder, each).unlink(missing_ok=True)
+            _forget_old_losses(self.folder)
         return found
 
     def _submit(self) -> None:
@@ -246,7 +249,7 @@ class _AllAudits:
             if each.exact:
                 self.flawed[each.spec] = submit(_exact_of, each.spec)
             elif each.name in EXACT and not self.quick:
-                path = None if self.folder is None else _exact_path(self.folder, each)
+                path = None if self.folder is None else _exact_path(self.folder, each.name)
                 self.exact[each.spec] = submit(_exact_once, each.name, path)
         for each in sorted(self.subjects, key=_slow_first):
             count = _replays(each, quick=self.quick)
@@ -287,10 +290,14 @@ class _AllAudits:
         noise = self.noises[spec].result() if spec in self.noises else None
         seconds = verdict.seconds + replay.seconds + (0.0 if noise is None else noise.seconds)
         if spec in self.exact:
-            low, high, took = self.exact[spec].result()
-            claimed = Fraction(EPSILON_EXACT)
-            verdict = replace(verdict, exact=(low, high), exact_claimed=claimed)
-            seconds += took
+            loss = self.exact[spec].result()
+            verdict = replace(
+                verdict,
+                exact=(loss.low, loss.high),
+                exact_claimed=Fraction(EPSILON_EXACT),
+                exact_kept=loss.kept,
+            )
+            seconds += loss.seconds
         return replace(verdict, replay=replay, noise=noise, seconds=seconds)
 
 
@@ -333,22 +340,53 @@ def _exact_of(spec: str) -> Verdict:
     return audit_exactly(resolve(spec))
 
 
-def _exact_once(name: str, path: Path | None) -> tuple[float, float, float]:
-    """The exact loss at a large ε, and its seconds; from a file if it was computed before."""
+@dataclass(frozen=True)
+class KeptLoss:
+    """An exact loss, which depends on no seed. So later runs of the same code need not compute it.
+
+    Parameters
+    ----------
+    low, high : float
+        The interval that contains the loss.
+    seconds : float
+        The seconds that it took in this run.
+    kept : bool
+        Whether an earlier run has computed it. Default: False.
+    """
+
+    low: float
+    high: float
+    seconds: float
+    kept: bool = False
+
+
+def _exact_once(name: str, path: Path | None) -> KeptLoss:
+    """The exact loss at a large ε; from a file if the same code has computed it before."""
     if path is not None and path.exists():
-        low, high, seconds = json.loads(path.read_text(encoding="utf-8"))
-        return low, high, seconds
+        low, high = json.loads(path.read_text(encoding="utf-8"))
+        return KeptLoss(low, high, 0.0, kept=True)
     verdict = audit_exactly(subject(name, epsilon=EPSILON_EXACT))
     assert verdict.exact is not None
-    found = (*verdict.exact, verdict.seconds)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, json.dumps(found).encode(), durable=False)
-    return found
+        write_file(path, json.dumps(verdict.exact).encode(), durable=False)
+    return KeptLoss(*verdict.exact, verdict.seconds)
 
 
-def _exact_path(folder: Path, subject: Subject) -> Path:
-    return kept_path(folder, subject).with_suffix(".exact.json")
+def _exact_path(folder: Path, name: str) -> Path:
+    """The file of an exact loss. Its name covers every file of the package."""
+    return folder / f"{_exact_prefix()}{name}.json"
+
+
+def _exact_prefix() -> str:
+    return f"exact-{source_digest(PACKAGE)[:16]}-"
+
+
+def _forget_old_losses(folder: Path) -> None:
+    """Delete the exact losses of other versions of the code."""
+    for path in folder.glob("exact-*.json"):
+        if not path.name.startswith(_exact_prefix()):
+            path.unlink(missing_ok=True)
 
 
 def audit_one(
