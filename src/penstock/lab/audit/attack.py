@@ -190,10 +190,8 @@ def _count(words: list[Word]) -> Counts:
     rows, times = (
         np.unique(codes, axis=0, return_counts=True) if len(blocks) > 1 else _unique(codes)
     )
-    names = (
-        "".join(_spell(block, code) for block, code in zip(blocks, row, strict=True))
-        for row in rows.tolist()
-    )
+    spelt = [_spelt(block, rows[:, place]) for place, block in enumerate(blocks)]
+    names = map("".join, zip(*spelt, strict=True))
     return dict(zip(names, times.tolist(), strict=True))
 
 
@@ -209,12 +207,15 @@ def _coded(block: list[Word]) -> IntArray:
     return code
 
 
-def _spell(block: list[Word], code: int) -> str:
-    spelt = []
-    for letters, _ in reversed(block):
-        code, letter = divmod(code, len(letters))
-        spelt.append(letters[letter])
-    return "".join(reversed(spelt))
+def _spelt(block: list[Word], codes: IntArray) -> list[str]:
+    """The letters of each code. Codes that are often the same are spelt once."""
+    different, which = np.unique(codes, return_inverse=True)
+    rest, letters = different, []
+    for alphabet, _ in reversed(block):
+        rest, places = np.divmod(rest, len(alphabet))
+        letters.append([alphabet[place] for place in places.tolist()])
+    words = list(map("".join, zip(*reversed(letters), strict=True)))
+    return [words[place] for place in which.tolist()]
 
 
 def _look_words(traces: Traces, pair: Pair) -> list[Word]:

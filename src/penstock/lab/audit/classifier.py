@@ -52,7 +52,9 @@ class TraceClassifier:
         numbers = _columns(traces, self.layout)
         features = _features(traces, numbers, self.low, self.high, self.middle, self.codes)
         features = features[:, self.chosen]
-        return _with_one((features - self.mean) / self.spread) @ self.weights
+        features -= self.mean
+        features /= self.spread
+        return _with_one(features) @ self.weights
 
     def cells(self, traces: Traces) -> Counts:
         """The number of traces by the slice of their score.

@@ -15,6 +15,7 @@ import numpy as np
 from penstock.budget.ledger import Line
 from penstock.core.guarantee import Guarantee
 from penstock.core.released import Released
+from penstock.core.weights import UNIT
 
 CODES = 256
 """The number of codes, from 1 on. Two different fields share one with probability 1/256."""
@@ -52,15 +53,17 @@ class FieldDigest:
 
     def __init__(self, guarantee: Guarantee) -> None:
         self._guarantee = guarantee
-        self._digests: dict[str, int] = {}
+        self._texts: dict[str, list[str]] = {}
 
     @property
     def codes(self) -> dict[str, int]:
         """A code per name."""
-        return {name: 1 + digest % CODES for name, digest in self._digests.items()}
+        return {
+            name: 1 + crc32("".join(texts).encode()) % CODES for name, texts in self._texts.items()
+        }
 
     def add(self, released: Released, lines: Iterable[Line]) -> None:
-        """Add one unit.
+        """Add one unit. This is done for every unit of every run, so the usual case is short.
 
         Parameters
         ----------
@@ -69,35 +72,35 @@ class FieldDigest:
         lines : iterable of Line
             The ledger lines of the unit.
         """
-        scale, public = released.scale, released.public
-        self._add("scale", scale.base, _plain(scale.parts))
-        self._add("layers", _plain(released.layers))
-        self._add("divisor", _plain(released.divisor))
+        scale, public, more = released.scale, released.public, vars(released)
+        self._add("scale", f"({scale.base!r}, {_plain(scale.parts)!r})")
+        self._add("layers", f"({_plain(released.layers)!r},)")
+        self._add("divisor", f"({_plain(released.divisor)!r},)")
         own = released.guarantee is self._guarantee or released.guarantee == self._guarantee
-        value, repeated = released.value, released.repeated
+        value, weights = released.value, released.weights
         self._add(
             "form",
-            released.kind,
-            released.weights,
-            released.unit,
-            None if own else released.guarantee,
-            released.private,
-            value.dtype.str,
-            value.shape,
-            type(repeated).__name__,
+            f"({released.kind!r}, {_UNIT_TEXT if weights is UNIT else repr(weights)}, "
+            f"{released.unit!r}, {None if own else released.guarantee!r}, {released.private!r}, "
+            f"{value.dtype.str!r}, {value.shape!r}, {type(released.repeated).__name__!r})",
         )
-        self._add("public", *((name, _form(array)) for name, array in public.items()))
+        forms = tuple((name, _form(array)) for name, array in public.items()) if public else ()
+        self._add("public", repr(forms))
         for name, array in public.items():
-            self._add(f"public {name}", _plain(array))
-        more = vars(released)
-        self._add("attributes", *((key, more[key]) for key in more if key not in _KNOWN))
-        self._add(
-            "ledger",
-            *((each.kind, each.label, each.amount, each.number, each.run) for each in lines),
-        )
+            self._add(f"public {name}", f"({_plain(array)!r},)")
+        others = [key for key in more if key not in _KNOWN]
+        self._add("attributes", repr(tuple((key, more[key]) for key in others)))
+        charged = [(each.kind, each.label, each.amount, each.number, each.run) for each in lines]
+        self._add("ledger", repr(tuple(charged)))
 
-    def _add(self, name: str, *facts: object) -> None:
-        self._digests[name] = crc32(repr(facts).encode(), self._digests.get(name, 0))
+    def _add(self, name: str, text: str) -> None:
+        texts = self._texts.get(name)
+        if texts is None:
+            texts = self._texts[name] = []
+        texts.append(text)
+
+
+_UNIT_TEXT = repr(UNIT)
 
 
 def code_of(fact: object) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -325,11 +326,17 @@ def _spoken(heard: dict[str, Any]) -> bool:
     return any((heard["log records"], heard["warnings"], heard["files"], *printed))
 
 
+@lru_cache(maxsize=2)
+def _many_keys(size: int) -> Domain:
+    """Numbered keys. Chunks of one audit have the same number, and to name many takes long."""
+    return Domain.of(size)
+
+
 def _as_keys(
     mechanism: Mechanism[Any], stream: IntArray, runs: int, noise: LabNoise | NoNoise
 ) -> Traces:
     keys = stream.shape[1]
-    run = mechanism.run(Domain.of(runs * keys), noise=noise)
+    run = mechanism.run(_many_keys(runs * keys), noise=noise)
     released = [run.step(np.tile(counts, runs)) for counts in stream]
     values = np.stack([each.value.reshape(runs, keys) for each in released], axis=1)
     fresh = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -62,8 +63,14 @@ class RunState:
         )
 
 
+_NEVER_CHANGE = frozenset((type(None), bool, int, float, str, bytes, Fraction))
+"""Types of most of the data, which is neither copied nor taken apart."""
+
+
 def copied(value: Any) -> Any:
     """A deep copy of plain data, to be changed in place."""
+    if type(value) in _NEVER_CHANGE:
+        return value
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, dict):
@@ -80,6 +87,8 @@ def copied(value: Any) -> Any:
 
 def _hashable(value: Any) -> object:
     """Plain data as nested tuples."""
+    if type(value) in _NEVER_CHANGE:
+        return value
     if isinstance(value, np.ndarray):
         return value.tobytes()
     if isinstance(value, dict):

@@ -46,10 +46,10 @@ class UnitRunner:
     def __init__(
         self, mechanism: Mechanism[Any], stream: IntArray, look: tuple[int, IntArray] | None
     ) -> None:
-        self.mechanism = mechanism
         self.stream = np.asarray(stream, np.int64)
         self.look = look
         self.domain = Domain.of(int(self.stream.shape[1]))
+        self.mechanism = mechanism.decided(self.domain)  # once, not for every unit
         self._in_parts = isinstance(mechanism, Incremental) and mechanism.in_parts
         if look is None:
             return
