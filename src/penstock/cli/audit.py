@@ -149,7 +149,7 @@ def audit(
         The number of processes. Default: one per core.
     folder
         The folder that keeps finished work until the audit ends. An audit that was killed goes on
-        from there.
+        from there. With --all, exact losses stay there for later runs of the same code.
     """
     require("scipy.stats", "lab", "an audit")
     if workers is not None:
