@@ -578,6 +578,7 @@ LATER_OPTIONS = {
     "outage": "close",
     "nonnegative": False,
     "format": "full",
+    "table": None,
     "compact": True,  # merges the files of finished days, which changes no row
 }
 """Options of later versions, with the defaults that leave an old configuration as it was."""
