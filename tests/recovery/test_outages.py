@@ -50,6 +50,18 @@ def hour_by_hour(world, first, last):
         wait_for(lambda hour=hour: hour < 3 or head_of(world) >= hour - 2, f"unit {hour - 2}")
 
 
+def send_at_once(world, first, last):
+    for hour in range(first, last + 1):
+        world.set_clock(hour)
+        world.send(world.of_hour(hour), hour)
+
+
+def said_by_source(started):
+    told = started.until("source")
+    assert told, started.told[-3:]
+    return told["text"]
+
+
 def stays(world, unit, kind="store", tries="The same content is tried again."):
     """The publisher is in trouble with its store or its fence, and nothing more is released."""
     told = world.starts[-1].until(kind)
@@ -364,25 +376,35 @@ def broker():
 @needs_kafka
 def test_a_broker_that_is_restarted_loses_and_repeats_nothing(broker, nest, tmp_path):
     """It is where events come from and where releases go. Once it is stopped, and once it dies with
-    the publisher.
+    the publisher. Units wait for it: by the clock, they would close without unread events.
     """
     with KafkaWorld(
-        nest, tmp_path, servers=broker.servers, noise="both", hours=HOURS, webhook=False
+        nest,
+        tmp_path,
+        servers=broker.servers,
+        outage="wait",
+        noise="both",
+        hours=HOURS,
+        webhook=False,
     ) as world:
-        world.settings = {"source": {"patience": 60.0}}  # units wait until the broker is back
+        world.settings = {"source": {"patience": 2.0}}  # an outage is soon noticed
         sink = {"kind": "kafka", "servers": broker.servers, "topic": f"{world.topic}-released"}
         world.tables["sink"].append(sink)
         world.set_clock(0)
         started = world.start()
         hour_by_hour(world, 1, 3)
-        broker("restart")
-        hour_by_hour(world, 4, 5)
+        broker("stop")
+        assert "units stay open until it is back" in said_by_source(started)
+        broker("start")
+        while said_by_source(started) != "the source is back.":
+            pass
+        send_at_once(world, 4, 5)
         broker("kill")
         assert started.kill()
         broker("start")
         world.start()
-        hour_by_hour(world, 6, HOURS)
-        world.set_clock(HOURS + 2)
+        send_at_once(world, 6, HOURS)
+        world.set_clock(HOURS + 5)  # units wait for the lateness after an outage
         world.finish()
         world.check()
         assert world.consumed(sink["topic"]) == world.documents()

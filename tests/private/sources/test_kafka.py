@@ -107,6 +107,12 @@ def opened():
         each.close()
 
 
+@pytest.fixture(params=[kafka.MAX_PARTITIONS_ASKED, 0], ids=["by the client", "by each message"])
+def counted_by(request, monkeypatch):
+    """How a source learns which messages it has read: both ways must come to the same."""
+    monkeypatch.setattr(kafka, "MAX_PARTITIONS_ASKED", request.param)
+
+
 def read(source, after=None, *, until=None):
     """All batches that come, and the last position; with `until`, ask again until so many events
     are there.
@@ -136,6 +142,7 @@ def test_all_events_come_in_their_order(opened):
 
 
 @needs_kafka
+@pytest.mark.usefixtures("counted_by")
 def test_reading_goes_on_from_every_position_without_loss_or_repetition(opened):
     broker, rows = KafkaBroker(), events(100)
     broker.send_rows(rows)
@@ -147,6 +154,7 @@ def test_reading_goes_on_from_every_position_without_loss_or_repetition(opened):
 
 
 @needs_kafka
+@pytest.mark.usefixtures("counted_by")
 def test_an_older_position_is_gone_back_to_in_the_same_source(opened):
     broker, rows = KafkaBroker(), events(60)
     broker.send_rows(rows)
@@ -158,6 +166,7 @@ def test_an_older_position_is_gone_back_to_in_the_same_source(opened):
 
 
 @needs_kafka
+@pytest.mark.usefixtures("counted_by")
 def test_a_batch_that_was_given_up_is_read_again(opened):
     broker, rows = KafkaBroker(), events(60)
     broker.send_rows(rows)
@@ -213,6 +222,7 @@ def test_a_killed_reader_is_gone_on_from(opened):
 
 
 @needs_kafka
+@pytest.mark.usefixtures("counted_by")
 def test_every_partition_is_read_in_its_order(opened):
     broker, rows = KafkaBroker(partitions=3), events(300)
     for partition in range(3):
@@ -224,7 +234,42 @@ def test_every_partition_is_read_in_its_order(opened):
         assert [row for row in found if row in mine] == rows[partition::3]
 
 
+class ForgetfulClient:
+    """A consumer that tells positions of an earlier assignment after a new one."""
+
+    def __init__(self, consumer):
+        self._consumer = consumer
+
+    def position(self, places):
+        return [TopicPartition(each.topic, each.partition, 10**9) for each in places]
+
+    def __getattr__(self, name):
+        return getattr(self._consumer, name)
+
+
 @needs_kafka
+@pytest.mark.parametrize("partitions", [3, kafka.MAX_PARTITIONS_ASKED + 1])
+@pytest.mark.parametrize("forgetful", [False, True])
+def test_positions_are_after_the_last_message_of_each_partition(opened, partitions, forgetful):
+    """Whether the client is asked for its positions, cannot be, or tells wrong ones."""
+    broker, rows = KafkaBroker(partitions), events(400)
+    for partition in range(partitions):
+        broker.send_rows(rows[partition::partitions], partition)
+    source = opened(broker, rows=37)
+    if forgetful:
+        source._consumer = ForgetfulClient(source._consumer)
+    batches, _ = read(source, until=400)
+    assert sorted(rows_of(batches)) == sorted(rows)
+    seen = dict.fromkeys(map(str, range(partitions)), 0)
+    place = {row: str(number % partitions) for number, row in enumerate(rows)}
+    for batch in batches:
+        for row in rows_of([batch]):
+            seen[place[row]] += 1
+        assert {name: batch.position[name] for name in seen} == seen
+
+
+@needs_kafka
+@pytest.mark.usefixtures("counted_by")
 def test_a_partition_that_is_added_later_is_read_from_its_beginning(opened):
     broker, rows = KafkaBroker(), events(20)
     broker.send_rows(rows[:10])
@@ -410,6 +455,7 @@ def test_bad_values_alone_are_passed_by(opened):
 
 
 @needs_kafka
+@pytest.mark.usefixtures("counted_by")
 def test_events_of_an_aborted_transaction_are_not_seen(opened):
     broker, rows = KafkaBroker(), events(9)
     producer = Producer({"bootstrap.servers": SERVER, "transactional.id": broker.topic})
@@ -431,6 +477,7 @@ def test_events_of_an_aborted_transaction_are_not_seen(opened):
 
 
 @needs_kafka
+@pytest.mark.usefixtures("counted_by")
 def test_events_of_an_open_transaction_are_waited_for(opened):
     broker, rows = KafkaBroker(), events(3)
     producer = Producer({"bootstrap.servers": SERVER, "transactional.id": broker.topic})
