@@ -29,19 +29,17 @@ from tests.engine.spark.worlds import (
     BROKEN,
     KEYS,
     TURNS,
+    WITH_REAL_SPARK,
     Engine,
     message,
     outcome,
     rows_of_turn,
     settings,
+    taps_toml,
     write_parquet,
 )
 
-pytestmark = [
-    pytest.mark.slow,  # PySpark leaves sockets to the garbage collector:
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = WITH_REAL_SPARK
 
 SERVER = os.environ.get("PENSTOCK_TEST_KAFKA")
 needs_kafka = pytest.mark.skipif(
@@ -353,29 +351,7 @@ def test_penstock_run_shows_no_data(tmp_path, real_spark):
 def _run(folder, engine):
     table = "\n".join(f"{name} = {json.dumps(value)}" for name, value in engine.items())
     (folder / "taps.toml").write_text(
-        f"""
-[stream]
-name = "taps"
-every = "1h"
-origin = "2026-01-01"
-until = "2026-01-01T02:00Z"
-[source]
-kind = "parquet"
-path = "taps/*.parquet"
-time = "ts"
-key = "station"
-person = "card"
-[domain]
-keys = ["north", "south"]
-[privacy]
-mechanism = "uniform"
-epsilon = "1"
-window = 2
-[store]
-path = "taps.db"
-[engine]
-{table}
-"""
+        taps_toml('kind = "parquet"\npath = "taps/*.parquet"', engine=f"[engine]\n{table}")
     )
     return subprocess.run(
         [sys.executable, "-m", "penstock", "run", "taps.toml", "--engine", "spark"],

@@ -22,7 +22,7 @@ from penstock.engine.spark.session import (
 )
 
 from tests.cli.outcome import Outcome
-from tests.engine.spark.worlds import settings
+from tests.engine.spark.worlds import settings, taps_toml
 
 
 def java(folder, version):
@@ -134,28 +134,8 @@ def test_nothing_but_a_session_imports_spark():
     assert done.stdout.strip() == "[]"
 
 
-TAPS = """
-[stream]
-name = "taps"
-every = "1h"
-origin = "2026-01-01"
-until = "2026-01-01T02:00Z"
-[source]
-kind = "{kind}"
-path = "taps/*"
-time = "ts"
-key = "station"
-person = "card"
-[domain]
-keys = ["north", "south"]
-[privacy]
-mechanism = "uniform"
-epsilon = "1"
-window = 2
-[store]
-path = "taps.db"
-{engine}
-"""
+def declared(kind, engine):
+    return taps_toml(f'kind = "{kind}"\npath = "taps/*"', engine=engine)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +153,7 @@ def test_the_command_line_says_one_sentence_and_how_bad_it_is(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sessions, "check_java", lambda: None)
     monkeypatch.setattr(sessions, "_started", {})
-    (tmp_path / "taps.toml").write_text(TAPS.format(kind=kind, engine=engine))
+    (tmp_path / "taps.toml").write_text(declared(kind, engine))
     done = Outcome(capsys, "run", "taps.toml", "--engine", "spark", "--log", "none")
     assert (done.code, told in done.err) == (code, True)
     assert len(done.err.strip().splitlines()) == 1
@@ -182,7 +162,7 @@ def test_the_command_line_says_one_sentence_and_how_bad_it_is(
 def test_check_says_what_spark_encrypts(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     engine = '[engine]\nmaster = "local[2]"'
-    (tmp_path / "taps.toml").write_text(TAPS.format(kind="parquet", engine=engine))
+    (tmp_path / "taps.toml").write_text(declared("parquet", engine))
     done = Outcome(capsys, "check", "taps.toml")
     assert done.code == 0
     said = " ".join(done.out.split())

@@ -11,29 +11,9 @@ from penstock.engine.pipeline import Pipeline
 from penstock.engine.source_check import source_digest
 
 from tests.cli.outcome import Outcome
-from tests.engine.spark.worlds import settings
+from tests.engine.spark.worlds import settings, taps_toml
 
-TAPS = """
-[stream]
-name = "taps"
-every = "1h"
-origin = "2026-01-01"
-until = "2026-01-01T02:00Z"
-[source]
-kind = "parquet"
-table = "city.taps"
-time = "ts"
-key = "station"
-person = "card"
-[domain]
-keys = ["north", "south"]
-[privacy]
-mechanism = "uniform"
-epsilon = "1"
-window = 2
-[store]
-path = "taps.db"
-"""
+TAPS = taps_toml('kind = "parquet"\ntable = "city.taps"')
 
 
 def declared(**source):

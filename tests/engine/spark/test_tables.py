@@ -21,18 +21,16 @@ from penstock.private.noise import TestNoise
 
 from tests.engine.spark.worlds import (
     TURNS,
+    WITH_REAL_SPARK,
     Engine,
     outcome,
     rows_of_turn,
     settings,
+    taps_toml,
     write_parquet,
 )
 
-pytestmark = [
-    pytest.mark.slow,  # PySpark leaves sockets to the garbage collector:
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = WITH_REAL_SPARK
 
 COLUMNS = "ts string, station string, card string"
 ALL = len(TURNS)
@@ -366,30 +364,6 @@ def test_the_catalogue_is_asked_now_and_then_and_when_a_unit_closes(
         there.close()
 
 
-PIPELINE = """
-[stream]
-name = "taps"
-every = "1h"
-origin = "2026-01-01"
-until = "2026-01-01T02:00Z"
-[source]
-kind = "parquet"
-table = "{table}"
-time = "ts"
-key = "station"
-person = "card"
-[domain]
-keys = ["north", "south"]
-[privacy]
-mechanism = "uniform"
-epsilon = "1"
-window = 2
-[store]
-path = "{store}"
-[engine]
-master = "local[2]"
-"""
-
 FILL = """
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[2]").enableHiveSupport().getOrCreate()
@@ -424,7 +398,8 @@ def test_penstock_run_reads_tables_of_a_metastore(tmp_path, real_spark):
         )
 
     def started(table, store="none.db"):
-        (tmp_path / "taps.toml").write_text(PIPELINE.format(table=table, store=store))
+        source, engine = f'kind = "parquet"\ntable = "{table}"', '[engine]\nmaster = "local[2]"'
+        (tmp_path / "taps.toml").write_text(taps_toml(source, store=store, engine=engine))
         return run("-m", "penstock", "run", "taps.toml", "--engine", "spark")
 
     done = run("-c", FILL)

@@ -8,12 +8,19 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from penstock.core.calendar import instant
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.publisher import Publisher
 from penstock.private.noise import TestNoise
 from penstock.testing import ManualClock
+
+WITH_REAL_SPARK = [
+    pytest.mark.slow,  # PySpark leaves sockets to the garbage collector:
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 KEYS = ["north", "south", "west"]
 HOUR = 3_600_000_000
@@ -157,3 +164,28 @@ def message(row):
 
 
 BROKEN = [b"", b"{", b'{"ts": "2026-01-01T00:30Z"}', b"[]", b"\xff\xfe"]
+
+
+def taps_toml(source, *, store="taps.db", engine=""):
+    """A pipeline file of two units. `source` has its own lines, `engine` a table of its own."""
+    return f"""
+[stream]
+name = "taps"
+every = "1h"
+origin = "2026-01-01"
+until = "2026-01-01T02:00Z"
+[source]
+{source}
+time = "ts"
+key = "station"
+person = "card"
+[domain]
+keys = ["north", "south"]
+[privacy]
+mechanism = "uniform"
+epsilon = "1"
+window = 2
+[store]
+path = "{store}"
+{engine}
+"""
