@@ -48,6 +48,8 @@ _read = types.Array(types.int64, 1, "C", readonly=True)
 _flags = types.Array(types.boolean, 1, "C", readonly=True)
 _words = types.Array(types.uint64, 1, "A", readonly=True, aligned=False)
 _long = types.int64
+_sought = (_bytes, _read, _flags, _flags, _long)  # names, ends, integer, free, needed
+_found = (types.int64[::1], types.int64[::1], types.int64[:, ::1])  # starts, stops, form
 _tuple: Any = types.UniTuple
 
 
@@ -305,23 +307,7 @@ def _line(
     return at + 1
 
 
-line = njit(
-    _long(
-        _bytes,
-        _words,
-        _long,
-        _bytes,
-        _read,
-        _flags,
-        _flags,
-        _long,
-        types.int64[::1],
-        types.int64[::1],
-        types.int64[:, ::1],
-    ),
-    nogil=True,
-    cache=True,
-)(_line)
+line = njit(_long(_bytes, _words, _long, *_sought, *_found), nogil=True, cache=True)(_line)
 
 
 def _same(words: Words, at: int, theirs: int, left: int) -> bool:
@@ -438,23 +424,7 @@ def _other_form(
 
 
 other_form = njit(
-    _long(
-        _bytes,
-        _words,
-        _long,
-        _long,
-        types.boolean,
-        _bytes,
-        _read,
-        _flags,
-        _flags,
-        _long,
-        types.int64[::1],
-        types.int64[::1],
-        types.int64[:, ::1],
-    ),
-    nogil=True,
-    cache=True,
+    _long(_bytes, _words, _long, _long, types.boolean, *_sought, *_found), nogil=True, cache=True
 )(_other_form)
 
 
@@ -549,11 +519,7 @@ columns = njit(
         _bytes,
         _words,
         types.int64[::1],
-        _bytes,
-        _read,
-        _flags,
-        _flags,
-        _long,
+        *_sought,
         types.int64[:, ::1],
         types.int32[:, ::1],
         types.uint8[:, ::1],
