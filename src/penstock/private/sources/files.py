@@ -49,7 +49,7 @@ from penstock.private.sources.base import (
 
 MAX_ROWS_PER_BATCH = 2**18
 AHEAD = 2
-BYTES_PER_READ = 8 * 2**20
+BYTES_PER_READ = 4 * 2**20
 MAX_LINE_BYTES = 2**20
 FINGERPRINT_EDGE_BYTES = 4096
 MAX_COLUMNS_SHOWN = 20
