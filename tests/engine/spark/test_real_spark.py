@@ -337,8 +337,12 @@ def _descendants(name):
 
 @pytest.mark.nightly
 def test_penstock_run_shows_no_data(tmp_path, real_spark):
-    """Planted values are in no output, also where a job fails. A session of its own takes long."""
+    """Planted values are in no output, also where a job fails. A session of its own takes long.
+
+    Spark would make a folder `artifacts` in the current folder, and here it may not.
+    """
     (tmp_path / "taps").mkdir()
+    (tmp_path / "artifacts").touch()
     rows = [("2026-01-01T00:10:00Z", "north", f"planted-{number}") for number in range(773)]
     write_parquet(tmp_path / "taps" / "0.parquet", rows)
     done = _run(tmp_path, real_spark)

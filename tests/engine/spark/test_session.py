@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -116,6 +118,38 @@ def test_one_process_has_one_master_and_jars_must_be_there(tmp_path, monkeypatch
     monkeypatch.setattr(sessions, "check_java", lambda: None)
     with pytest.raises(ConfigurationError, match=r"engine\.jars: there are no jars in"):
         spark_session(EngineConfig(jars="nothing"), folder=tmp_path, kafka=False)
+
+
+def settings_of_a_new_session(monkeypatch, folder, **how):
+    pyspark = pytest.importorskip("pyspark.sql", reason="needs Spark: the extra spark")
+    told = dict[str, str]()
+    session = SimpleNamespace(version="4.0.0", sparkContext=SimpleNamespace(_jsc=object()))
+    builder = SimpleNamespace(getOrCreate=lambda: session)
+    builder.config = lambda name, value: told.update({name: value}) or builder
+    builder.master = builder.appName = lambda _: builder
+    monkeypatch.setattr(pyspark, "SparkSession", SimpleNamespace(builder=builder))
+    monkeypatch.setattr(sessions, "_started", {})
+    monkeypatch.setattr(sessions, "check_java", lambda: None)
+    monkeypatch.setattr(sessions, "check_versions", lambda *_: None)
+    spark_session(EngineConfig(master="local[2]"), folder=folder, kafka=False, **how)
+    return told
+
+
+def test_the_driver_has_a_folder_of_its_own(tmp_path, monkeypatch):
+    """A nightly test runs Spark where it may make nothing in the current folder."""
+    options = settings_of_a_new_session(monkeypatch, tmp_path)["spark.driver.extraJavaOptions"]
+    place = Path(re.search(r'"-Duser\.dir=(.*?)"', options)[1])
+    assert place.is_dir()
+    assert not list(place.iterdir())
+    assert place != Path.cwd()
+
+
+def test_a_metastore_is_in_the_current_folder_which_must_take_it(tmp_path, monkeypatch):
+    told = settings_of_a_new_session(monkeypatch, tmp_path, catalogue=True)
+    assert "user.dir" not in told["spark.driver.extraJavaOptions"]
+    monkeypatch.setattr(sessions.os, "access", lambda *_: False)
+    with pytest.raises(ConfigurationError, match="Spark writes to the current folder"):
+        settings_of_a_new_session(monkeypatch, tmp_path, catalogue=True)
 
 
 def test_without_the_extra_the_error_names_it(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ Nothing else in Penstock imports PySpark.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -221,7 +223,12 @@ def _start(pyspark: Any, config: EngineConfig, jars: list[str], *, catalogue: bo
     for name in _LOGGERS_OF_QUERIES:
         logs.getLogger(name).disabled = True
     logging = Path(__file__).with_name("log4j2.properties").as_uri()
-    settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={logging}"
+    options = f"-Dlog4j2.configurationFile={logging}"
+    if catalogue:
+        _check_current_folder()  # Hive's own metastore is there, too
+    else:
+        options += f' "-Duser.dir={_folder_of_driver()}"'
+    settings["spark.driver.extraJavaOptions"] = options
     if jars:
         settings["spark.jars"] = ",".join(jars)
     if config.master.startswith("local"):
@@ -239,6 +246,25 @@ def _start(pyspark: Any, config: EngineConfig, jars: list[str], *, catalogue: bo
                 f"engine: Spark did not start at {config.master} ({type(error).__name__}). Nothing "
                 "was released."
             ) from None
+
+
+def _folder_of_driver() -> Path:
+    """A folder for the driver, deleted when this process ends.
+
+    Spark 4.0.0 makes a folder `artifacts` in the driver's current folder. A service may not write
+    to that of its own.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="penstock-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _check_current_folder() -> None:
+    if not os.access(Path.cwd(), os.W_OK):
+        raise ConfigurationError(
+            "engine: with a table, Spark writes to the current folder, and this process may not. "
+            "Start it in a folder to which it may write."
+        )
 
 
 @contextmanager
