@@ -38,6 +38,7 @@ from penstock.private.sources.jsonl import schema_of
 from penstock.private.sources.message_formats import JsonMessages, MessageFormat, PackedMessages
 
 MAX_EVENTS_PER_BATCH = 100_000
+MIN_EVENTS_PER_LAST_BATCH = 20_000
 MAX_BYTES_PER_BATCH = 16 * 2**20
 MAX_BYTES_AHEAD = 32 * 2**20
 """Bytes that the client fetches ahead."""
@@ -467,18 +468,18 @@ class KafkaSource(Receiver):
         the thread interrupts the client for a moment, however many events the step takes.
         """
         packs: list[PackedMessages] = []
-        rejections = Rejections()
+        rejections, rows = Rejections(), self._room(ends)
         count, size, last = 0, 0, time.monotonic()
         value = client().Message.value
         while (
-            count < self.rows
+            count < rows
             and size < MAX_BYTES_PER_BATCH
             and self._assigned
             and (self._held or self._behind(ends))
         ):
             messages, self._held = (
                 self._held
-                or self._consumed(min(self.rows - count, MAX_MESSAGES_PER_CALL), CALL_SECONDS),
+                or self._consumed(min(rows - count, MAX_MESSAGES_PER_CALL), CALL_SECONDS),
                 [],
             )
             if messages:
@@ -493,6 +494,14 @@ class KafkaSource(Receiver):
             elif time.monotonic() - last > (QUIET_SECONDS if count else self.patience):
                 break
         return count, self._worker.submit(self._read, packs, rejections)
+
+    def _room(self, ends: Mapping[int, int]) -> int:
+        """How many events the next batch may have.
+
+        The last batches become smaller: nothing else is done while the thread makes the very last.
+        """
+        left = sum(max(end - self._at[partition], 0) for partition, end in ends.items())
+        return min(self.rows, max(left // 2, MIN_EVENTS_PER_LAST_BATCH))
 
     def _read(self, packs: Sequence[PackedMessages], rejections: Rejections) -> _ReadBatch:
         columns = self.intake.columns
