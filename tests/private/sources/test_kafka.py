@@ -222,6 +222,16 @@ def test_a_killed_reader_is_gone_on_from(opened):
 
 
 @needs_kafka
+def test_the_last_batches_are_smaller(opened, monkeypatch):
+    monkeypatch.setattr(kafka, "MIN_EVENTS_PER_LAST_BATCH", 10)
+    broker, rows = KafkaBroker(), events(400)
+    broker.send_rows(rows)
+    batches, _ = read(opened(broker, rows=100), until=400)
+    assert rows_of(batches) == rows
+    assert [len(each) for each in batches if len(each)] == [100, 100, 100, 50, 25, 12, 10, 3]
+
+
+@needs_kafka
 @pytest.mark.usefixtures("counted_by")
 def test_every_partition_is_read_in_its_order(opened):
     broker, rows = KafkaBroker(partitions=3), events(300)
