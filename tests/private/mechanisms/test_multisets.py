@@ -72,10 +72,26 @@ def test_a_table_that_is_laid_anew_holds_the_same_numbers() -> None:
     sets.add(np.ones(7, np.int64), values)
     assert (sets.far, sets.at(np.array([1]), np.array([0])).tolist()) == (3, [2])
     sets.clear(np.array([1]))
-    sets.lay(np.array([1]), values, 92)
+    sets.place(np.array([1]), np.array([92]))
+    sets.add(np.ones(7, np.int64), values)
     assert members(sets, 1) == values.tolist()
     assert sets.covers(np.array([1, 1]), np.array([90, 0])).tolist() == [True, False]
     assert members(sets, 0) == []
+
+
+def test_all_values_come_with_the_places_of_their_keys() -> None:
+    sets = Multisets.empty(3, 16)
+    sets.place(np.arange(3), np.array([0, 0, 500]))
+    keys, values = np.array([2, 0, 2, 1, 2, 0]), np.array([499, -7, 499, 3, 9, 10**6])
+    sets.add(keys, values)
+    which, found = sets.values(np.array([2, 0]))
+    assert sorted(zip(which.tolist(), found.tolist(), strict=True)) == [
+        (0, 9),
+        (0, 499),
+        (0, 499),
+        (1, -7),
+        (1, 10**6),
+    ]
 
 
 def test_there_are_no_rows_before_a_key_is_placed() -> None:

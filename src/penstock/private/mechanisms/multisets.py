@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from penstock.core.arrays import BoolArray, IntArray
 
+_FORGOTTEN = -1
+"""The key of a value in the list that has been forgotten."""
+
 
 @dataclass
 class Multisets:
@@ -52,38 +55,31 @@ class Multisets:
             at = at[inside]
         np.add.at(self.counts.reshape(-1), at, np.int32(1))
 
-    def lay(self, key: IntArray, values: IntArray, centre: int) -> None:
-        """All values of one key, whose table must be empty, around a new centre."""
-        self.place(key, np.array([centre]))
-        offset = values - self.base[key]
-        inside = (offset >= 0) & (offset < self.width)
-        self.counts[key[0]] = np.bincount(offset[inside], minlength=self.width)
-        outside = values[~inside]
-        self._list(np.full(len(outside), key[0]), outside)
-
     def _list(self, keys: IntArray, values: IntArray) -> None:
+        if self.far + len(keys) > len(self.far_key):
+            self._make_room(len(keys))
         end = self.far + len(keys)
-        if end > len(self.far_key):
-            room = np.zeros(max(end, 2 * self.far) - self.far, np.int64)
-            self.far_key = np.concatenate([self.far_key[: self.far], room])
-            self.far_value = np.concatenate([self.far_value[: self.far], room])
         self.far_key[self.far : end] = keys
         self.far_value[self.far : end] = values
         self.far = end
 
+    def _make_room(self, more: int) -> None:
+        """Drop what has been forgotten from the list. Its new room is twice what is left."""
+        left = np.flatnonzero(self.far_key[: self.far] != _FORGOTTEN)
+        room = 2 * (len(left) + more)
+        for name in ("far_key", "far_value"):
+            wider = np.zeros(room, np.int64)
+            wider[: len(left)] = getattr(self, name)[left]
+            setattr(self, name, wider)
+        self.far = len(left)
+
     def clear(self, keys: IntArray) -> None:
-        """Forget all values of these keys."""
+        """Forget all values of these keys. The list keeps their places until it is full."""
         self.counts[keys] = 0
         if self.far:
-            gone = np.zeros(len(self.base), np.bool_)
+            gone = np.zeros(len(self.base) + 1, np.bool_)  # the last place is that of _FORGOTTEN
             gone[keys] = True
-            stays = ~gone[self.far_key[: self.far]]
-            if not stays.all():
-                self.far_key, self.far_value = (
-                    self.far_key[: self.far][stays],
-                    self.far_value[: self.far][stays],
-                )
-                self.far = len(self.far_key)
+            self.far_key[np.flatnonzero(gone[self.far_key[: self.far]])] = _FORGOTTEN
 
     def covers(self, keys: IntArray, values: IntArray) -> BoolArray:
         """Whether these values lie in the tables."""
@@ -99,11 +95,22 @@ class Multisets:
 
     def listed(self, keys: IntArray) -> tuple[IntArray, IntArray]:
         """The values of these keys beyond the tables, each with the place of its key in `keys`."""
-        place = np.full(len(self.base), -1, np.int64)
+        place = np.full(len(self.base) + 1, -1, np.int64)  # the last place is that of _FORGOTTEN
         place[keys] = np.arange(len(keys))
         which = place[self.far_key[: self.far]]
-        theirs = which >= 0
-        return which[theirs], self.far_value[: self.far][theirs]
+        theirs = np.flatnonzero(which >= 0)
+        return which[theirs], self.far_value[theirs]
+
+    def values(self, keys: IntArray) -> tuple[IntArray, IntArray]:
+        """All values of these keys, in any order, each with the place of its key in `keys`."""
+        rows = self.counts[keys]
+        which, offset = rows.nonzero()
+        often = rows[which, offset]
+        far_which, far_values = self.listed(keys)
+        return (
+            np.concatenate([which.repeat(often), far_which]),
+            np.concatenate([(self.base[keys][which] + offset).repeat(often), far_values]),
+        )
 
     def next(self, keys: IntArray, values: IntArray, step: int) -> tuple[IntArray, BoolArray]:
         """The next value above (`step` 1) or below (-1) each, and whether the table has one."""

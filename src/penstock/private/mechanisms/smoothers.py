@@ -26,6 +26,9 @@ YOUNG = 16
 MIN_TABLE_WIDTH, MAX_TABLE_WIDTH = 64, 2048
 """The range of a table's width. Within it, a table covers 16 noise scales."""
 
+_AT_ONCE = 1024
+"""The number of tables that are laid anew at once."""
+
 _NOTHING = np.iinfo(np.int64).max
 
 
@@ -179,21 +182,30 @@ def _move(
         following, found = tables.next(keys[beside], low[beside], 1)
         lost[beside[~found]] = True
         high[beside] = following
-    for place in np.flatnonzero(lost).tolist():
-        low[place], high[place], under[place] = _look_again(tables, keys[place : place + 1])
+    places = np.flatnonzero(lost)
+    for first in range(0, len(places), _AT_ONCE):
+        some = places[first : first + _AT_ONCE]
+        low[some], high[some], under[some] = _look_again(tables, keys[some])
     middle[keys], below[keys], upper[keys] = low, under, high
 
 
-def _look_again(tables: Multisets, key: IntArray) -> tuple[int, int, int]:
-    """Find the medians of one key in all its values, and lay its table anew."""
-    row = tables.counts[key[0]]
-    full = np.flatnonzero(row)
-    _, listed = tables.listed(key)
-    values = np.sort(np.concatenate([np.repeat(tables.base[key[0]] + full, row[full]), listed]))
-    low, high = int(values[(len(values) - 1) // 2]), int(values[len(values) // 2])
-    tables.clear(key)
-    tables.lay(key, values, low)
-    return low, high, int(np.searchsorted(values, low))
+def _look_again(tables: Multisets, keys: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Find the medians of these keys in all their values, and lay their tables anew.
+
+    Return the lower and upper medians, and how many values are below the lower one. All keys are
+    looked at together, because each look goes through the values of all keys beyond the tables.
+    """
+    which, values = tables.values(keys)
+    order = np.lexsort((values, which))
+    which, values = which[order], values[order]
+    number = np.bincount(which, minlength=len(keys))
+    firsts = number.cumsum() - number
+    low, high = values[firsts + (number - 1) // 2], values[firsts + number // 2]
+    tables.clear(keys)
+    tables.place(keys, low)
+    tables.add(keys[which], values)
+    under = np.bincount(which[values < low[which]], minlength=len(keys))
+    return low, high, under
 
 
 SMOOTHERS: Mapping[Smoother, type[Means] | type[Medians]] = {
