@@ -23,7 +23,7 @@ from penstock.budget.grid import Budgets
 from penstock.budget.ledger import Ledger, Line
 from penstock.core.arrays import IntArray
 from penstock.core.domain import Domain
-from penstock.core.errors import InputError, MissingExtraError
+from penstock.core.errors import InputError, MissingExtraError, StateError
 from penstock.core.private import Private, unseal
 from penstock.core.released import Scale
 from penstock.lab import checks
@@ -693,6 +693,24 @@ def test_no_check_is_without_a_mechanism_that_fails_it() -> None:
 def test_a_gate_that_charges_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ledger, "spend", lambda self, amount, label, **how: None)
     with pytest.raises(CheckError, match="Uniform: "):
+        checks.check_the_gate_keeps_its_rules(Uniform, quick=True)
+
+
+@pytest.mark.parametrize("name", ["configuration", "keys", "begun"])
+def test_a_run_that_takes_any_snapshot_is_caught(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    genuine = Run.load
+
+    def load(self: Run, snapshot: bytes, pieces: Any = None) -> None:
+        try:
+            genuine(self, snapshot, pieces)
+        except StateError as error:
+            if name not in str(error).replace("a new run", "begun").replace("domain", "keys"):
+                raise
+
+    monkeypatch.setattr(Run, "load", load)
+    with pytest.raises(CheckError, match=r"a snapshot .* is accepted"):
         checks.check_the_gate_keeps_its_rules(Uniform, quick=True)
 
 

@@ -18,6 +18,7 @@ from penstock.lab.audit.noise_audit import NoiseVerdict, noise_audit
 from penstock.lab.audit.subjects import subject
 from penstock.lab.audit.suite import SHIPPED
 from penstock.private import run as run_module
+from penstock.private.noise import tables
 from penstock.private.noise.bits import KeyedBits
 from penstock.private.noise.gaussian import gaussian
 from penstock.private.noise.laplace import laplace
@@ -181,6 +182,25 @@ def test_right_noise_is_acquitted(name: str, monkeypatch: pytest.MonkeyPatch) ->
     found = found_with(Repeatable, monkeypatch, name)
     assert found.outcome == "acquitted", found.violations
     assert found.tests > 20
+
+
+def test_values_that_are_chosen_by_too_few_bits_are_convicted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A mutant of the tables: an edge between two values lies where 16 bits put it."""
+    genuine = tables.Table.guide
+
+    def guide(self: tables.Table) -> Any:
+        marked = genuine.fget(self).copy()
+        held = np.bincount((self._thresholds >> np.uint64(48)).astype(np.intp), minlength=1 << 16)
+        once = held == 1
+        marked[once] = self._outcomes.astype(np.int16)[(np.cumsum(held) - held)[once]]
+        return marked
+
+    monkeypatch.setattr(tables.Table, "guide", property(guide))
+    found = found_with(Repeatable, monkeypatch)
+    assert found.convicted
+    assert "values are" in found.violations[0]
 
 
 def test_less_noise_than_the_ledger_line_says_is_convicted(

@@ -30,7 +30,7 @@ DIGESTS = {
     "public": "names, order, types and shapes of public arrays",
     "attributes": "attributes that were added to a release",
     "ledger": "ledger lines",
-    "text": "log records, warnings, printed text, files",
+    "text": "log records, warnings, printed text, files, settings",
 }
 """The names of codes, and what each covers. `public NAME` has the values of one public array."""
 

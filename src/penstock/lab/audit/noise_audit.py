@@ -52,10 +52,14 @@ FEW, MANY = 300, 12_000
 more than 8,192 need more than one piece of random bits.
 """
 
-VERY_MANY = 2**21
-"""Numbers that are drawn at once to see values that are very rare."""
+VERY_MANY, MOST = 2**21, 2**23
+"""Numbers that are drawn to see values that are very rare. Of a small scale there are more: most of
+its values are chosen by 16 bits, so each rare value could have too much or too little of them.
+"""
 
-RARE = (1e-3, 1e-4, 2e-5)
+SMALL_SCALE = Fraction(5)
+
+RARE = (1e-3, 1e-4, 2e-5, 5e-6)
 """Probabilities of the tails that are counted in so many numbers, on either side."""
 
 LEAST_BYTES = 32
@@ -549,22 +553,33 @@ def _each_tests(drawn: Noise) -> Iterator[tuple[str, Callable[[float], bool]]]:
 
 
 def _tail_tests(drawn: Noise) -> Iterator[tuple[str, Callable[[float], bool]]]:
-    """Values that are very rare: on either side there must be neither too many nor too few."""
-    for law, values in (
-        (("laplace", SCALES[2]), drawn.laplace(SCALES[2], VERY_MANY, unit=1, label="audit")),
-        (("gaussian", VARIANCES[1]), drawn.gaussian(VARIANCES[1], VERY_MANY, unit=1, label="a")),
+    """Values that are rare: on either side there must be neither too many nor too few, and of a
+    small scale neither too many nor too few of each.
+    """
+    for law, size in (
+        (("laplace", SMALL_SCALE), MOST),
+        (("laplace", SCALES[2]), VERY_MANY),
+        (("gaussian", VARIANCES[1]), VERY_MANY),
     ):
-        for chance in RARE:
-            edge = _edge(law, chance)
-            for low, high in ((edge, 10**15), (-(10**15), -edge)):
-                count = int(np.count_nonzero((values >= low) & (values <= high)))
-                exact = _probability(law, low, high)
-                what = f"{law[0]} noise of scale {_scale(law):.4g}: {count} of {len(values)} values"
-                expected = exact * len(values)
-                yield (
-                    f"{what} lie in {low}..{high}, where {expected:.1f} are expected",
-                    _unlikely(count, len(values), exact),
-                )
+        edges = [_edge(law, chance) for chance in RARE]
+        tally = np.zeros(2 * edges[-1] + 1, np.int64)
+        for _ in range(size // VERY_MANY):
+            draw = drawn.laplace if law[0] == "laplace" else drawn.gaussian
+            drawn_now = draw(law[1], VERY_MANY, unit=1, label="audit")
+            places = np.clip(drawn_now, -edges[-1], edges[-1]) + edges[-1]
+            tally += np.bincount(places, minlength=len(tally))
+        what = f"{law[0]} noise of scale {_scale(law):.4g}"
+        ranges = [(edge, 10**15) for edge in edges]
+        if size == MOST:
+            ranges += [(value, value) for value in range(edges[0], edges[-1])]
+        for low, high in ranges:
+            exact = _probability(law, low, high)
+            for sign, some in (("", tally[edges[-1] :]), ("-", tally[edges[-1] :: -1])):
+                count = int(some[low : high + 1].sum())
+                values = f"{sign}{low}" if low == high else f"{sign}{low} or beyond"
+                where = f"where {exact * size:.1f} are expected"
+                text = f"{what}: {count} of {size} values are {values}, {where}"
+                yield text, _unlikely(count, size, exact)
 
 
 def _edge(law: Law, chance: float) -> int:

@@ -321,9 +321,10 @@ def clean_memory(case: Case) -> tuple[dict[str, FloatArray], dict[str, FloatArra
 
 
 def _spoken(heard: dict[str, Any]) -> bool:
-    """Whether anything was logged, warned of, printed or written."""
+    """Whether anything was logged, warned of, printed, written or set."""
     printed = heard["printed text"]
-    return any((heard["log records"], heard["warnings"], heard["files"], *printed))
+    said = heard["log records"], heard["warnings"], heard["files"], heard["settings"]
+    return any((*said, *printed))
 
 
 @lru_cache(maxsize=2)

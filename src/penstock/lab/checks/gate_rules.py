@@ -15,7 +15,13 @@ import numpy as np
 from penstock.budget.grid import Budget, Grid
 from penstock.core.arrays import IntArray
 from penstock.core.cover import ALL
-from penstock.core.errors import BudgetError, InputError, MechanismError, NotCoveredError
+from penstock.core.errors import (
+    BudgetError,
+    InputError,
+    MechanismError,
+    NotCoveredError,
+    StateError,
+)
 from penstock.core.guarantee import Guarantee
 from penstock.core.private import Private
 from penstock.lab.checks.base import AnyMechanism, CheckError, failure
@@ -36,7 +42,8 @@ def check_the_gate_keeps_its_rules(cls: AnyMechanism, *, quick: bool = False) ->
     Numbers of an earlier unit, folded numbers, no budget, a negative one, one of another promise,
     another currency, masks that do not fit, more than is left, and units after the horizon are
     refused, and nothing is drawn. Pots, runs, counters, trees and weighted sums keep their prices.
-    What is charged for some keys is read for those only, and what was poured is gone.
+    What is charged for some keys is read for those only, and what was poured is gone. A snapshot of
+    another promise or of other keys is refused, and so is one in a run that has begun.
     """
     for contribution in (1,) if quick else (1, 3):
         _Probes(cls, contribution).all()
@@ -55,6 +62,8 @@ class _Probes:
         for probe in self._of_any_promise():
             self._expect(*probe)
         for probe in self._of_rho() if gaussian else self._of_epsilon():
+            self._expect(*probe)
+        for probe in self._of_snapshots():
             self._expect(*probe)
         self._refuses_before_it_draws()
         self._charges_by_key()
@@ -141,6 +150,23 @@ class _Probes:
         )
         yield "the same unit again", lambda: gate.begin(2), InputError
         yield "a unit that is left out", lambda: gate.begin(4), InputError
+
+    def _of_snapshots(self) -> Iterator[Probe]:
+        run = self._mechanism.run(_SIZE, noise=NoNoise())
+        snapshot = run.snapshot()
+        promise: dict[str, Any] = {
+            "epsilon": "1",
+            "window": _WINDOW,
+            "contribution": self._contribution,
+        }
+        for name, other in (("epsilon", "2"), ("window", 2 * _WINDOW), ("contribution", 7)):
+            there = self._cls(**promise | {name: other}).run(_SIZE, noise=NoNoise())
+            yield f"a snapshot of another {name}", partial(there.load, snapshot), StateError
+        names = [f"other {number}" for number in range(_SIZE)]
+        there = self._mechanism.run(names, noise=NoNoise())
+        yield "a snapshot of other keys", partial(there.load, snapshot), StateError
+        run._begin()
+        yield "a snapshot in a run that has begun", partial(run.load, snapshot), StateError
 
     def _of_rho(self) -> Iterator[Probe]:
         _, gate = self._begun()

@@ -6,12 +6,15 @@ Each keeps to the gate where the plain eye looks, and leaks beside it.
 from __future__ import annotations
 
 import contextlib
+import decimal
 import io
 import os
+import random
 import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -320,3 +323,50 @@ class UnpaidQuestion(Cheat):
         gate.runs.close("busy")
         released = gate.laplace(unit, epsilon=self.share // 2, label="publish")
         return state, replace(released, public={"busy": busy.astype(np.int64)})
+
+
+class InTheGlobalGenerator(Cheat):
+    """The number of events seeds Python's generator, so any other code can tell it."""
+
+    def spoiled(self, released: ps.Released, counts: Any, gate: ps.Gate) -> ps.Released:
+        random.seed(int(counts.sum()))
+        return released
+
+
+class InNumPysGenerator(Cheat):
+    """The number of events seeds NumPy's old generator."""
+
+    def spoiled(self, released: ps.Released, counts: Any, gate: ps.Gate) -> ps.Released:
+        np.random.seed(int(counts.sum()) % 2**32)  # noqa: NPY002
+        return released
+
+
+class InTheDecimals(Cheat):
+    """An odd number of events gives all decimals of the process another precision."""
+
+    def spoiled(self, released: ps.Released, counts: Any, gate: ps.Gate) -> ps.Released:
+        decimal.getcontext().prec = 28 + int(counts.sum()) % 2
+        return released
+
+
+class SmallTypeOverflows(Cheat):
+    """A count of 128 or more does not fit into a byte, and leaves a filter of warnings."""
+
+    def spoiled(self, released: ps.Released, counts: Any, gate: ps.Gate) -> ps.Released:
+        try:
+            np.array(counts.tolist(), np.int8)
+        except OverflowError:
+            warnings.filterwarnings("ignore", "overflow", RuntimeWarning)
+        return released
+
+
+class CleanCause(Cheat):
+    """An error has a clean text and a clean cause, but not a clean context."""
+
+    def spoiled(self, released: ps.Released, counts: Any, gate: ps.Gate) -> ps.Released:
+        if gate.unit < 3:
+            return released
+        try:
+            raise ValueError(int(counts.sum()))
+        except ValueError:
+            raise RuntimeError("the stream ends here") from KeyError("no more units")

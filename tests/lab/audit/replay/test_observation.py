@@ -1,6 +1,12 @@
 from __future__ import annotations
 
+import decimal
+import gc
 import logging
+import os
+import random
+import socket
+import sys
 import warnings
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,7 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.lab.audit.replay.observation import all_logged, differing, overheard
+from penstock.lab.audit.replay.observation import all_logged, differing, overheard, told
+from penstock.lab.audit.replay.process_settings import SETTINGS
 
 
 @pytest.mark.parametrize(
@@ -154,3 +161,38 @@ def test_a_unit_that_changes_the_loggers_is_overheard_and_undone() -> None:
         logging.getLogger("replayed.test").debug("between units")
     assert [each[2] for each in rest] == ["between units"]
     assert (root.handlers, root.level, root.manager.disable) == before
+
+
+def test_settings_of_the_process_are_overheard_and_set_back() -> None:
+    heard: dict[str, Any] = {}
+    before = {name: read() for name, (read, _) in SETTINGS.items()}
+    with overheard(heard):
+        pass
+    assert heard["settings"] == {}
+    with overheard(heard):
+        random.random()
+        np.random.random()  # noqa: NPY002
+        np.seterr(all="ignore", over="raise")
+        np.set_printoptions(precision=3)
+        warnings.filterwarnings("ignore", "seven")
+        decimal.getcontext().prec += 1
+        os.chdir("/")
+        sys.setrecursionlimit(sys.getrecursionlimit() + 1)
+        sys.setswitchinterval(0.125)
+        gc.set_threshold(1234)
+        gc.disable()
+        socket.setdefaulttimeout(77.0)
+    assert heard["settings"].keys() == SETTINGS.keys() - {"locale"}
+    assert {name: read() for name, (read, _) in SETTINGS.items()} == before
+
+
+def test_an_error_tells_its_cause_and_its_context() -> None:
+    def fail() -> None:
+        try:
+            raise ValueError("seven")
+        except ValueError:
+            raise RuntimeError("no") from KeyError("clean")
+
+    with pytest.raises(RuntimeError) as caught:
+        fail()
+    assert [each[0] for each in told(caught.value)] == ["RuntimeError", "KeyError", "ValueError"]

@@ -31,6 +31,7 @@ LARGE = {
     "LongBefore",
     "AtManyKeys",
     "AtLargeCounts",
+    "SmallTypeOverflows",
 }
 """Cheats that show on large streams, with three events or after a restart only."""
 
@@ -56,7 +57,7 @@ def found_of(name: str, replays: int, *, seed: int = 1) -> ReplayVerdict:
 
 @pytest.mark.parametrize("name", FIRST_SIGHT)
 def test_a_cheat_is_convicted_at_first_sight(name: str) -> None:
-    found = found_of(name, 6)
+    found = found_of(name, 8)
     assert found.convicted, found.row()
     assert found.exit_code == 1
 

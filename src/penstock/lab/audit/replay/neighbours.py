@@ -9,13 +9,25 @@ import numpy as np
 from penstock.core.arrays import IntArray
 from penstock.lab.audit.model import Pair
 
-BASES: Final = ("nobody", "few", "still", "many", "leaping", "rising", "resting, then leaping")
+BASES: Final = (
+    "nobody",
+    "few",
+    "still",
+    "many",
+    "leaping",
+    "rising",
+    "resting, then leaping",
+    "at an edge",
+)
 PATHS: Final = ("stays", "moves on", "wanders")
 PRESENCES: Final = ("all the time", "now and then")
 SIDES: Final = ("added", "removed", "added and removed")
 
 FAR = 10**6
 """A leap that exceeds any noise."""
+
+EDGES: Final = (9, 10, 99, 127, 255, 999, 1000, 32_767, 65_535, 2**31 - 1)
+"""Counts at which code may change its way: the largest numbers of small types, and round ones."""
 
 
 def random_pair(
@@ -101,6 +113,9 @@ def _base(rng: np.random.Generator, name: str, units: int, keys: int) -> IntArra
         return rng.poisson(float(rng.choice([30, 300, 2000])), (units, keys)).astype(np.int64)
     if name == "still":
         return none + rng.integers(0, 200, keys)
+    if name == "at an edge":  # which the person crosses
+        edges: IntArray = rng.choice(EDGES, keys)
+        return none + edges - rng.integers(0, 3, keys)
     if name == "leaping":
         return none + FAR * (1 + unit % 2)
     if name == "rising":

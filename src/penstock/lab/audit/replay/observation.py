@@ -20,6 +20,8 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from penstock.lab.audit.replay.process_settings import watched_settings
+
 
 @dataclass
 class ObservedUnit:
@@ -438,18 +440,20 @@ def _let_through(level: int, off: int) -> None:
 
 @contextlib.contextmanager
 def overheard(into: dict[str, Any]) -> Iterator[None]:
-    """Collect all that is logged, warned of, printed or written to files inside.
+    """Collect all that is logged, warned of, printed, written to files or set inside.
 
     Parameters
     ----------
     into : dict
-        Where it is put: "log records", "warnings", "printed text", "files", "traces".
+        Where it is put: "log records", "warnings", "printed text", "files", "traces", and
+        "settings", the settings of the process that have changed. These are set back.
     """
     traces, raw = _Traces(), list[tuple[int, bytes]]()
     before = _Hook.listen(traces)
     out, err = _HeardText(sys.stdout), _HeardText(sys.stderr)
     warned: list[warnings.WarningMessage] = []
     logged: list[LogRecordFacts] = []
+    changed: dict[str, str] = {}
     try:
         with (
             all_logged() as records,
@@ -458,7 +462,8 @@ def overheard(into: dict[str, Any]) -> Iterator[None]:
         ):
             warnings.simplefilter("always")
             warned, logged = heard, records
-            yield
+            with watched_settings(changed):
+                yield
     finally:
         _Hook.listen(before)
         into["log records"] = logged
@@ -471,6 +476,7 @@ def overheard(into: dict[str, Any]) -> Iterator[None]:
         into["bytes written"] = raw
         into["files"] = {path: _content(path) for path in dict.fromkeys(traces.written)}
         into["traces"] = traces.changes
+        into["settings"] = changed
 
 
 def _content(path: str) -> bytes:
@@ -492,8 +498,11 @@ def told(error: BaseException) -> list[tuple[Any, ...]]:
     [('ValueError', 'too few', ["'too few'"], [], [], {})]
     """
     found: list[tuple[Any, ...]] = []
-    each: BaseException | None = error
-    while each is not None and len(found) < 10:
+    left: list[BaseException | None] = [error]
+    while left and len(found) < 10:
+        each = left.pop()
+        if each is None:
+            continue
         places = [
             (frame.filename, frame.lineno)
             for frame in traceback.extract_tb(each.__traceback__)
@@ -503,7 +512,7 @@ def told(error: BaseException) -> list[tuple[Any, ...]]:
         own = {key: value for key, value in vars(each).items() if key != "__notes__"}
         arguments = [repr(x) for x in each.args]
         found.append((type(each).__name__, str(each), arguments, notes, places, own))
-        each = each.__cause__ or each.__context__
+        left += [each.__context__] * (each.__context__ is not each.__cause__) + [each.__cause__]
     return found
 
 
