@@ -9,6 +9,7 @@ from tests.mutants.histogram_mutants import HISTOGRAM_MUTANTS
 from tests.mutants.ledger_mutants import LEDGER_MUTANTS
 from tests.mutants.mechanism_mutants import MECHANISM_MUTANTS
 from tests.mutants.noise_mutants import NOISE_MUTANTS
+from tests.mutants.outsider_mutants import OUTSIDER_MUTANTS
 
 MUTANTS = (
     *GATE_MUTANTS,
@@ -18,5 +19,6 @@ MUTANTS = (
     *HISTOGRAM_MUTANTS,
     *BOUNDING_MUTANTS,
     *BLIND_MUTANTS,
+    *OUTSIDER_MUTANTS,
 )
 """All mutants, part by part."""

@@ -18,6 +18,7 @@ from penstock.lab.audit.replay.replayed_pair import (
     replay,
     same_after_a_restart,
 )
+from penstock.private import state
 from penstock.private.run import Run
 
 
@@ -89,6 +90,18 @@ def test_a_restart_changes_nothing() -> None:
     assert without.loss.total == with_restarts.loss.total
     assert not without.violations
     assert not with_restarts.violations
+
+
+def test_a_store_that_compares_secret_pieces_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which pieces are written again then tells which stretch of keys had no event."""
+    mechanism = ps.Tide(epsilon="1", window=8, share_total=0, longest=8)
+    left, right = np.zeros((2, 6, 40), np.int64)
+    right[4, 3] = 1
+    arguments = mechanism, left.tolist(), right.tolist()
+    assert not replayed(*arguments, restarts=(5,)).violations
+    monkeypatch.setattr(state, "COMPARED", state.COMPARED | {"secrets"})
+    (found,) = replayed(*arguments, restarts=(5,)).violations
+    assert "pieces that a store compares['secrets" in found
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from penstock.core.arrays import IntArray
 from penstock.core.domain import Domain
 from penstock.core.errors import BudgetError
+from penstock.core.snapshot_piece import Piece
 from penstock.lab.audit.model import Pair
 from penstock.lab.audit.replay.gate_observers import (
     NotJudgedError,
@@ -32,12 +34,16 @@ from penstock.lab.audit.replay.observation import (
 from penstock.lab.audit.replay.state_copy import deep_copy
 from penstock.lab.audit.replay.transcript_loss import TranscriptLoss
 from penstock.lab.audit.replay.transcript_noise import TranscriptBrokenError, TranscriptNoise
+from penstock.private import state
 from penstock.private.mechanisms.base import Mechanism
 from penstock.private.run import Run
 from penstock.testing import intrude
 
 MAX_DIFFERENCES = 20
 """The most differences of one replay that are kept."""
+
+SMALL_PIECE = 64
+"""The bytes of a piece of a snapshot, so that few keys already need several."""
 
 
 @dataclass(frozen=True)
@@ -220,13 +226,28 @@ def _observed(trial: ReplayTrial, side: TranscriptSide, snapshot: bytes | None) 
 
 
 def _restarted(trial: ReplayTrial, side: TranscriptSide, run: Run, now: ObservedUnit) -> Run:
-    """The run after a restart, and the size class of its snapshot: the power of two below it.
+    """The run after a restart, and what a store shows of its snapshot.
 
-    Within a class, sizes may differ: raw counts of open groups that lie far apart take more room.
+    That is its size class, the power of two below its size: within a class, sizes may differ,
+    because raw counts of open groups that lie far apart take more room. And a store leaves out
+    pieces that it has, so everybody may tell whether a piece that is compared is still the same.
     """
     snapshot = run.snapshot()
     now.shown["size class of the snapshot"] = len(snapshot).bit_length()
+    now.shown["pieces that a store compares"] = {
+        name: piece.digest for name, piece in _in_small_pieces(run).items() if piece.compared
+    }
     return _observed(trial, side, snapshot)
+
+
+def _in_small_pieces(run: Run) -> Mapping[str, Piece]:
+    """The pieces of a snapshot of a run with few keys, whose arrays are smaller than a piece."""
+    usual = state.PIECE_BYTES
+    state.PIECE_BYTES = SMALL_PIECE
+    try:
+        return run.snapshot_in_pieces().pieces
+    finally:
+        state.PIECE_BYTES = usual
 
 
 def _one_unit(
