@@ -79,7 +79,8 @@ class Multisets:
         if self.far:
             gone = np.zeros(len(self.base) + 1, np.bool_)  # the last place is that of _FORGOTTEN
             gone[keys] = True
-            self.far_key[np.flatnonzero(gone[self.far_key[: self.far]])] = _FORGOTTEN
+            places = np.flatnonzero(gone[self.far_key[: self.far]])
+            self.far_key[places], self.far_value[places] = _FORGOTTEN, 0
 
     def covers(self, keys: IntArray, values: IntArray) -> BoolArray:
         """Whether these values lie in the tables."""
