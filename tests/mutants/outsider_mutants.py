@@ -194,8 +194,8 @@ _OF_MECHANISMS = (
     Mutant(
         name="outsider-far-members-forgotten-only-when-full",
         file="private/mechanisms/multisets.py",
-        old="        if self.far:\n",
-        new="        if self.far == len(self.far_key):\n",
+        old="        if self.far:\n            gone",
+        new="        if self.far == len(self.far_key):\n            gone",
         about="Counts far from the mean of a long group stay listed when the group ends, and "
         "enter the deviation of the key's next long group.",
         operator="state",

@@ -73,6 +73,8 @@ def test_a_table_that_is_laid_anew_holds_the_same_numbers() -> None:
     assert (sets.far, sets.at(np.array([1]), np.array([0])).tolist()) == (3, [2])
     sets.clear(np.array([1]))
     assert not sets.far_value.any()
+    sets.compact()
+    assert (sets.far, len(sets.far_key)) == (0, 0)
     sets.place(np.array([1]), np.array([92]))
     sets.add(np.ones(7, np.int64), values)
     assert members(sets, 1) == values.tolist()

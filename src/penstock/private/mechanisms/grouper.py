@@ -78,6 +78,7 @@ def deviations(
     ended = np.flatnonzero(fresh & (secret["length"] > YOUNG))
     if len(ended):
         tables.clear(ended)
+        tables.compact()  # not even how many counts an ended group had is kept
     few = np.flatnonzero(length <= YOUNG if where is None else (length <= YOUNG) & where)
     statistic = np.empty(size, np.int64)
     if len(few):

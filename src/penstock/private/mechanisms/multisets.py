@@ -57,30 +57,29 @@ class Multisets:
 
     def _list(self, keys: IntArray, values: IntArray) -> None:
         if self.far + len(keys) > len(self.far_key):
-            self._make_room(len(keys))
+            self.compact(room=self.far + 2 * len(keys))
         end = self.far + len(keys)
         self.far_key[self.far : end] = keys
         self.far_value[self.far : end] = values
         self.far = end
 
-    def _make_room(self, more: int) -> None:
-        """Drop what has been forgotten from the list. Its new room is twice what is left."""
-        left = np.flatnonzero(self.far_key[: self.far] != _FORGOTTEN)
-        room = 2 * (len(left) + more)
-        for name in ("far_key", "far_value"):
-            wider = np.zeros(room, np.int64)
-            wider[: len(left)] = getattr(self, name)[left]
-            setattr(self, name, wider)
-        self.far = len(left)
-
     def clear(self, keys: IntArray) -> None:
-        """Forget all values of these keys. The list keeps their places until it is full."""
+        """Forget all values of these keys. The list keeps their places until it is compacted."""
         self.counts[keys] = 0
         if self.far:
             gone = np.zeros(len(self.base) + 1, np.bool_)  # the last place is that of _FORGOTTEN
             gone[keys] = True
             places = np.flatnonzero(gone[self.far_key[: self.far]])
             self.far_key[places], self.far_value[places] = _FORGOTTEN, 0
+
+    def compact(self, *, room: int = 0) -> None:
+        """Drop the places of forgotten values from the list, and have room for more values."""
+        left = np.flatnonzero(self.far_key[: self.far] != _FORGOTTEN)
+        for name in ("far_key", "far_value"):
+            kept = np.zeros(len(left) + room, np.int64)
+            kept[: len(left)] = getattr(self, name)[left]
+            setattr(self, name, kept)
+        self.far = len(left)
 
     def covers(self, keys: IntArray, values: IntArray) -> BoolArray:
         """Whether these values lie in the tables."""
