@@ -145,6 +145,14 @@ class OtherLaw(Repeatable):
         return rng.integers(-half, half + 1, len(values))
 
 
+class CutTowardsZero(Repeatable):
+    """Large noise is cut to a whole number where it should be rounded."""
+
+    def changed(self, values: IntArray, scale: float) -> IntArray:
+        cut: IntArray = values - (np.sign(values) * (scale > 64) * (values % 2 == 0))
+        return cut
+
+
 def found_with(
     source: type[Repeatable], monkeypatch: pytest.MonkeyPatch, name: str = "uniform"
 ) -> NoiseVerdict:
@@ -167,6 +175,7 @@ def found_with(
         CutTails,
         NeverNegative,
         OtherLaw,
+        CutTowardsZero,
     ],
 )
 def test_wrong_noise_is_convicted(

@@ -62,6 +62,9 @@ SMALL_SCALE = Fraction(5)
 RARE = (1e-3, 1e-4, 2e-5, 5e-6)
 """Probabilities of the tails that are counted in so many numbers, on either side."""
 
+NEAR = (0, 1, 2, 3)
+"""Values that are counted, too: noise that is not rounded as it should be has too many of one."""
+
 LEAST_BYTES = 32
 """Random bytes of the operating system that a source must have asked for before its first draw."""
 
@@ -553,13 +556,14 @@ def _each_tests(drawn: Noise) -> Iterator[tuple[str, Callable[[float], bool]]]:
 
 
 def _tail_tests(drawn: Noise) -> Iterator[tuple[str, Callable[[float], bool]]]:
-    """Values that are rare: on either side there must be neither too many nor too few, and of a
-    small scale neither too many nor too few of each.
+    """Values near 0 and rare ones: on either side there must be neither too many nor too few. Of a
+    small scale, each rare value is counted.
     """
     for law, size in (
         (("laplace", SMALL_SCALE), MOST),
         (("laplace", SCALES[2]), VERY_MANY),
         (("gaussian", VARIANCES[1]), VERY_MANY),
+        (("gaussian", VARIANCES[2]), VERY_MANY),
     ):
         edges = [_edge(law, chance) for chance in RARE]
         tally = np.zeros(2 * edges[-1] + 1, np.int64)
@@ -569,12 +573,13 @@ def _tail_tests(drawn: Noise) -> Iterator[tuple[str, Callable[[float], bool]]]:
             places = np.clip(drawn_now, -edges[-1], edges[-1]) + edges[-1]
             tally += np.bincount(places, minlength=len(tally))
         what = f"{law[0]} noise of scale {_scale(law):.4g}"
-        ranges = [(edge, 10**15) for edge in edges]
+        ranges = [(value, value) for value in NEAR] + [(edge, 10**15) for edge in edges]
         if size == MOST:
             ranges += [(value, value) for value in range(edges[0], edges[-1])]
         for low, high in ranges:
             exact = _probability(law, low, high)
-            for sign, some in (("", tally[edges[-1] :]), ("-", tally[edges[-1] :: -1])):
+            sides = [("", tally[edges[-1] :]), ("-", tally[edges[-1] :: -1])]
+            for sign, some in sides if high else sides[:1]:
                 count = int(some[low : high + 1].sum())
                 values = f"{sign}{low}" if low == high else f"{sign}{low} or beyond"
                 where = f"where {exact * size:.1f} are expected"

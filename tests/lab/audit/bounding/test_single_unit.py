@@ -10,6 +10,7 @@ import pytest
 from penstock.lab.audit.bounding import single_unit
 from penstock.lab.audit.bounding.single_unit import judged_unit, make_unit
 from penstock.private.bounding import Bounding, OpenUnit
+from penstock.private.person_places import place_of
 
 
 class ForgetsTheNameless(Bounding):
@@ -75,3 +76,11 @@ def test_a_unit_says_how_large_it_is() -> None:
     assert max(unit.keys for unit in units) == 2**20
     assert {unit.kind for unit in units} == {"signed", "unsigned", "text"}
     assert "events within" in units[0].words()
+
+
+def test_a_place_that_depends_on_other_ids_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of_the_batch(person: Any, places: int) -> Any:
+        return (place_of(person, places) + len(person)) % places
+
+    monkeypatch.setattr(single_unit, "place_of", of_the_batch)
+    assert "own events" in broken(range(3))

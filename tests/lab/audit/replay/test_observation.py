@@ -186,6 +186,17 @@ def test_settings_of_the_process_are_overheard_and_set_back() -> None:
     assert {name: read() for name, (read, _) in SETTINGS.items()} == before
 
 
+def test_settings_that_an_import_may_have_changed_are_not_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard: dict[str, Any] = {}
+    with overheard(heard):
+        warnings.filterwarnings("ignore", "seven")
+        random.random()
+        monkeypatch.setitem(sys.modules, "imported_now", sys)
+    assert heard["settings"].keys() == {"random"}
+
+
 def test_an_error_tells_its_cause_and_its_context() -> None:
     def fail() -> None:
         try:

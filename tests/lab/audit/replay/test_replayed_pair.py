@@ -92,6 +92,21 @@ def test_a_restart_changes_nothing() -> None:
     assert not with_restarts.violations
 
 
+class ReadsWhatWasSeen(ps.PanDistribution):
+    """Its publications have the noise that stood in memory, and no other."""
+
+    def _publish(self, gate: ps.Gate) -> ps.Released:
+        return gate.counters.read("publish", again=False)
+
+
+def test_a_counter_that_is_released_with_the_noise_of_a_look_is_found() -> None:
+    said = "a counter that a look may have seen is released as it is"
+    for how, wrong in (("within", True), ("between", False)):
+        mechanism = ReadsWhatWasSeen(epsilon="1", window=2, intrusion=how)
+        found = replayed(mechanism, [[9**6], [9]], [[9**6 - 1], [9]])
+        assert any(said in each for each in found.violations) == wrong
+
+
 def test_a_store_that_compares_secret_pieces_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which pieces are written again then tells which stretch of keys had no event."""
     mechanism = ps.Tide(epsilon="1", window=8, share_total=0, longest=8)

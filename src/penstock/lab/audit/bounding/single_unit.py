@@ -8,7 +8,7 @@ saves in between, and in parts that are merged.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -21,6 +21,7 @@ from penstock.lab.audit.bounding.verdict import Sentence
 from penstock.private.bounding import Bounding, OpenUnit
 from penstock.private.counting import _decoded, _encoded
 from penstock.private.person_ids import arrow
+from penstock.private.person_places import partition_of, place_of
 
 KEYS = (1, 2, 4, 7, 256, 300, 65_536, 2**20)
 """Numbers of keys. The larger they are, the fewer bits are left for times."""
@@ -156,6 +157,8 @@ def judged_unit(case: UnitCase, rng: Random) -> Iterator[tuple[Sentence, str]]:
         yield "arrival", f"parts that are merged give other counts ({said})"
     if not _kinds_apart(again, int(rng.integers(1, 2**62))):
         yield "own events", "an id of another type with the same 64 bits is the same person"
+    if not _same_places(case, rng):
+        yield "own events", f"where a person is counted depends on the ids beside theirs ({said})"
 
 
 def _one_pass(case: UnitCase, bounding: Bounding) -> IntArray:
@@ -202,6 +205,25 @@ def _kinds_apart(bounding: Bounding, number: int) -> bool:
     except InputError:
         return True
     return int(bounding.counts().sum()) == bounding.contribution + 1
+
+
+def _same_places(case: UnitCase, rng: Random) -> bool:
+    """Whether each id has one place on several machines, and one partition, in any company."""
+    named = [event for event in case.events if event.person is not None]
+    places = int(rng.integers(2, 10_000))
+    ways: tuple[Callable[[Any], IntArray], ...] = (
+        lambda ids: place_of(ids, places),
+        lambda ids: partition_of(ids, places, "murmur2"),
+        lambda ids: partition_of(ids, places, "crc32"),
+    )
+    return all(
+        np.array_equal(
+            way(_ids(case, named)),
+            [int(way(_ids(case, [event]))[0]) for event in named],
+        )
+        for way in ways
+        if named
+    )
 
 
 def _bounding(case: UnitCase, rng: Random) -> Bounding:

@@ -710,6 +710,12 @@ def _count(shipped: Any, run: Run, side: TranscriptSide) -> Any:
     return count
 
 
+def _looks_come_unannounced(run: Run) -> bool:
+    """Whether a look that nobody hears of may come while counters stand in memory."""
+    parts = run.mechanism.incremental()
+    return parts is not None and parts.in_parts and run.guarantee.intrusion.unannounced
+
+
 def _read(shipped: Any, run: Run, side: TranscriptSide) -> Any:
     """A counter that is released. Memory that nobody saw is summed over."""
     counters, limit = run._gate.counters, run._gate._maker.limit
@@ -721,6 +727,8 @@ def _read(shipped: Any, run: Run, side: TranscriptSide) -> Any:
         answer = GateAnswer("read", unit, counter, counted, shown=(again, held.layers))
         side.answers.append(answer)
         before = held.total.copy()
+        if not again and not held.disturbed and _looks_come_unannounced(run):
+            side.fault(answer, "a counter that a look may have seen is released as it is")
         if counter not in side.looks and not np.array_equal(before, primed.noise + counted):
             side.fault(answer, "a counter is not its noise plus what was counted")
         if found is not None and not again and counter not in side.looks:

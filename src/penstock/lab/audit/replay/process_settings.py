@@ -78,12 +78,17 @@ SETTINGS: Mapping[str, Setting] = {
 other ways.
 """
 
+GENERATORS = ("random", "numpy.random")
+"""Settings that no import changes."""
+
 
 @contextlib.contextmanager
 def watched_settings(changed: dict[str, str]) -> Iterator[None]:
     """Collect the settings that change inside, and set them back.
 
-    They are set back, so that a unit of the other stream begins with the same settings.
+    They are set back, so that a unit of the other stream begins with the same settings. A module
+    that is imported inside may change settings, once per process, so then only `GENERATORS` are
+    collected.
 
     Parameters
     ----------
@@ -96,12 +101,14 @@ def watched_settings(changed: dict[str, str]) -> Iterator[None]:
     >>> list(changed)
     ['recursion limit']
     """
-    before = {name: read() for name, (read, _) in SETTINGS.items()}
+    before, modules = {name: read() for name, (read, _) in SETTINGS.items()}, len(sys.modules)
     try:
         yield
     finally:
+        imported = len(sys.modules) != modules
         for name, (read, put) in SETTINGS.items():
             after = read()
             if after != before[name]:
-                changed[name] = repr(after)
                 put(before[name])
+                if not imported or name in GENERATORS:
+                    changed[name] = repr(after)
