@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -423,6 +424,19 @@ def test_an_interrupted_audit_says_how_it_goes_on_and_does(
     )
     resumed = json.loads(Outcome(capsys, "audit", *command).out)
     assert {**resumed, "seconds": 0} == {**undisturbed, "seconds": 0}
+
+
+def test_an_audit_whose_process_is_ended_from_outside_judges_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def audit_all(**_: object) -> None:
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(suite, "audit_all", audit_all)
+    done = Outcome(capsys, "audit", "--all", "--quick", "--workers", "1")
+    assert (done.code, done.out) == (3, "")
+    assert "was ended from outside, perhaps for want of memory. Nothing was judged" in done.err
+    assert done.err.count("\n") == 1
 
 
 def test_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,6 +53,7 @@ EXACT_EPSILON = "6"
 
 FOLDER = Path("out/audit")
 INTERRUPTED = 130
+NOT_JUDGED = 3
 
 
 def audit(
@@ -313,7 +315,7 @@ def _show_noise(how: _Job, found: NoiseVerdict) -> NoReturn:
         print_json(found.row())
     else:
         print_noise(found)
-    sys.exit({"acquitted": 0, "convicted": 1}.get(found.outcome, 3))
+    sys.exit({"acquitted": 0, "convicted": 1}.get(found.outcome, NOT_JUDGED))
 
 
 def _replay_one(how: _Job, name: str, audited: Subject, replays: int) -> NoReturn:
@@ -455,6 +457,10 @@ def _interruptible(state: str) -> Iterator[None]:
     except KeyboardInterrupt:
         print(f"penstock: interrupted; {state}.", file=sys.stderr)
         sys.exit(INTERRUPTED)
+    except BrokenProcessPool:
+        ended = "a process of the audit was ended from outside, perhaps for want of memory"
+        print(f"penstock: {ended}. Nothing was judged; {state}.", file=sys.stderr)
+        sys.exit(NOT_JUDGED)
 
 
 @contextmanager

@@ -59,7 +59,7 @@ its values are chosen by 16 bits, so each rare value could have too much or too 
 
 SMALL_SCALE = Fraction(5)
 
-RARE = (1e-3, 1e-4, 2e-5, 5e-6)
+COMMON, RARE = (0.3, 0.1, 0.01), (1e-3, 1e-4, 2e-5, 5e-6)
 """Probabilities of the tails that are counted in so many numbers, on either side."""
 
 NEAR = (0, 1, 2, 3)
@@ -574,6 +574,7 @@ def _tail_tests(drawn: Noise) -> Iterator[tuple[str, Callable[[float], bool]]]:
             tally += np.bincount(places, minlength=len(tally))
         what = f"{law[0]} noise of scale {_scale(law):.4g}"
         ranges = [(value, value) for value in NEAR] + [(edge, 10**15) for edge in edges]
+        ranges += [(_edge(law, chance), 10**15) for chance in COMMON]
         if size == MOST:
             ranges += [(value, value) for value in range(edges[0], edges[-1])]
         for low, high in ranges:
