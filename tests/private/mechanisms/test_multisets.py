@@ -97,5 +97,14 @@ def test_all_values_come_with_the_places_of_their_keys() -> None:
     ]
 
 
+def test_the_list_does_not_grow_by_what_was_forgotten() -> None:
+    sets, only = Multisets.empty(1, 16), np.array([0])
+    sets.place(only, only)
+    for value in range(1000, 3000):
+        sets.add(np.array([0, 0]), np.array([value, -value]))
+        sets.clear(only)
+    assert len(sets.far_key) <= 8
+
+
 def test_there_are_no_rows_before_a_key_is_placed() -> None:
     assert Multisets.empty(10_000, 512).counts.nbytes == 0

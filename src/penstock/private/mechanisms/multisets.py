@@ -57,7 +57,7 @@ class Multisets:
 
     def _list(self, keys: IntArray, values: IntArray) -> None:
         if self.far + len(keys) > len(self.far_key):
-            self.compact(room=self.far + 2 * len(keys))
+            self.compact(more=len(keys))
         end = self.far + len(keys)
         self.far_key[self.far : end] = keys
         self.far_value[self.far : end] = values
@@ -72,11 +72,15 @@ class Multisets:
             places = np.flatnonzero(gone[self.far_key[: self.far]])
             self.far_key[places], self.far_value[places] = _FORGOTTEN, 0
 
-    def compact(self, *, room: int = 0) -> None:
-        """Drop the places of forgotten values from the list, and have room for more values."""
+    def compact(self, *, more: int = 0) -> None:
+        """Drop the places of forgotten values. With `more`, the room is twice what is needed now.
+
+        It follows from what is left, so it does not grow with the length of the stream.
+        """
         left = np.flatnonzero(self.far_key[: self.far] != _FORGOTTEN)
+        room = 2 * (len(left) + more) if more else len(left)
         for name in ("far_key", "far_value"):
-            kept = np.zeros(len(left) + room, np.int64)
+            kept = np.zeros(room, np.int64)
             kept[: len(left)] = getattr(self, name)[left]
             setattr(self, name, kept)
         self.far = len(left)
