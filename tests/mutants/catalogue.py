@@ -10,6 +10,7 @@ from tests.mutants.ledger_mutants import LEDGER_MUTANTS
 from tests.mutants.mechanism_mutants import MECHANISM_MUTANTS
 from tests.mutants.noise_mutants import NOISE_MUTANTS
 from tests.mutants.outsider_mutants import OUTSIDER_MUTANTS
+from tests.mutants.second_outsider_mutants import SECOND_OUTSIDER_MUTANTS
 
 MUTANTS = (
     *GATE_MUTANTS,
@@ -20,5 +21,6 @@ MUTANTS = (
     *BOUNDING_MUTANTS,
     *BLIND_MUTANTS,
     *OUTSIDER_MUTANTS,
+    *SECOND_OUTSIDER_MUTANTS,
 )
 """All mutants, part by part."""
