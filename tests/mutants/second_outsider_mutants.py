@@ -1,6 +1,6 @@
-"""Forty more mutants by somebody who had seen neither the tests nor the auditor.
+"""Forty mutants by a second outsider, who had seen neither the tests nor the auditor.
 
-They were written after the auditor had learned from the first forty.
+The auditor had already learned from the first forty. It found 38 of these at first.
 """
 
 from __future__ import annotations
@@ -507,4 +507,3 @@ SECOND_OUTSIDER_MUTANTS = (
         operator="bounding",
     ),
 )
-"""Faults in all parts, found at first or not."""
