@@ -278,16 +278,20 @@ def test_intervals_cover_keys_with_seasons_of_their_own_in_long_blocks() -> None
 
 
 def test_intervals_of_a_stock_cover_it_between_sums() -> None:
-    rng = RNG(15)
-    counts = np.maximum(20 + np.cumsum(rng.normal(0, 1, (480, 60)), axis=0), 0).round()
-    tide = TideFilter.nothing(FilterSettings(keys=60, kind="stock"))
-    none, every, one = np.zeros(60, np.bool_), np.ones(60, np.bool_), np.ones(60, np.int64)
-    found = []
-    for unit in range(1, 481):
-        fresh = every if unit % 24 == 1 else none
-        sums = counts[unit - 1] + rng.laplace(0, 10, 60)
-        found.append(tide.step(Observation(unit, fresh, sums, one, 200.0, 200.0)))
-    assert 0.85 <= covered(found[240:], counts[240:]) <= 0.97
+    # The share that is covered differs by .03 (standard deviation) from stream to stream.
+    covers = []
+    for seed in range(15, 19):
+        rng = RNG(seed)
+        counts = np.maximum(20 + np.cumsum(rng.normal(0, 1, (960, 60)), axis=0), 0).round()
+        tide = TideFilter.nothing(FilterSettings(keys=60, kind="stock"))
+        none, every, one = np.zeros(60, np.bool_), np.ones(60, np.bool_), np.ones(60, np.int64)
+        found = []
+        for unit in range(1, 961):
+            fresh = every if unit % 24 == 1 else none
+            sums = counts[unit - 1] + rng.laplace(0, 10, 60)
+            found.append(tide.step(Observation(unit, fresh, sums, one, 200.0, 200.0)))
+        covers.append(covered(found[24:], counts[24:]))
+    assert 0.85 <= np.mean(covers) <= 0.95
 
 
 def test_totals_by_phase_follow_a_stream_that_grows_fiftyfold() -> None:

@@ -63,7 +63,7 @@ processor's cache."""
 FORGET = 0.97
 """How much of its past log likelihood a model of one key keeps per block."""
 
-MAX_POOLED, MANY_KEYS, FEW_KEYS, MAX_WAIT = 4096, 32, 4, 4
+MAX_POOLED, MANY_KEYS, FEW_KEYS, MAX_WAIT = 2048, 32, 4, 4
 """Of more than MAX_POOLED keys with new sums, the errors of every n-th are learned from. Errors of
 fewer than MANY_KEYS wait for those of the next MAX_WAIT units, unless only FEW_KEYS have some."""
 
@@ -88,6 +88,10 @@ UNSURE, LEAST_UNSURE = 6.0, 3.0
 """An estimate from n sums is corrected by the prior over keys if it is below UNSURE/√n standard
 deviations, or below LEAST_UNSURE. With Gaussian noise in every unit, only if it is below 0."""
 
+MOST_APART = 0.9
+"""The prior corrects all keys, and those that are sure are left as they were, if more than this
+share is unsure."""
+
 GAUSSIAN_DRAWS = 100.0
 """Gaussian noise counts as the mean of so many Laplace draws."""
 
@@ -102,9 +106,10 @@ error at which it counts as much as the models'."""
 MOST_SURPRISE = 25.0
 """A squared error counts at most this many times what was expected."""
 
-WIDEN, MOST_WIDE, MISS, Z_MISS = 0.3, 30.0, 0.1, 1.645
+MOST_WIDE, MISS, Z_MISS = 30.0, 0.1, 1.645
+WIDEN = {"flow": 0.3, "stock": 2.5}
 """Variances are widened per size class until MISS of the errors are above Z_MISS standard
-deviations: how fast, and at most how much."""
+deviations: at most how much, and how fast. A stock is read rarely, so each reading counts more."""
 
 FIRST_SPREAD, FIRST_DRIFT = 0.05, 0.03
 """Relative variance and drift that a key begins with."""
@@ -411,8 +416,10 @@ class KeyModels:
             sure *= np.sqrt(error)
             unsure = estimate < sure
         number = np.count_nonzero(unsure)
-        if number == len(estimate):
-            mean[:], variance[:] = self.prior.posterior(estimate, error, draws)
+        if number > MOST_APART * len(estimate):  # to set the others apart would take longer
+            believed = self.prior.posterior(estimate, error, draws)
+            np.copyto(mean, believed[0], where=unsure)
+            np.copyto(variance, believed[1], where=unsure)
         elif number:
             some = estimate[unsure], error[unsure], draws[unsure]
             mean[unsure], variance[unsure] = self.prior.posterior(*some)
@@ -466,7 +473,8 @@ class KeyModels:
         added[MODELS + 1] = ((missed * missed > Z_MISS**2 * expected) - MISS) * moving / expected
         sums = sums_by_class(classes, added)
         self._pool(passed, sums[MODELS], sums[:MODELS])
-        pushed = WIDEN * passed * sums[MODELS + 1] / np.maximum(sums[MODELS], 5 * passed)
+        speed = WIDEN[settings.kind] * passed
+        pushed = speed * sums[MODELS + 1] / np.maximum(sums[MODELS], 5 * passed)
         self.wider = np.minimum(np.maximum(self.wider + pushed, 0), np.log(MOST_WIDE))
         learned = np.array([information, shown, information, shown])
         learned[:2] *= short

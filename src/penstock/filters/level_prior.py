@@ -11,11 +11,11 @@ import numpy as np
 from penstock.core.arrays import FloatArray, IntArray
 from penstock.core.arrays import SmallFloats as Small
 
-GRID_POINTS, MAX_KEYS, AT_ONCE = 32, 2000, 5000
+GRID_POINTS, MAX_KEYS, AT_ONCE = 20, 2000, 5000
 """Points of the grid, keys it is learned from, keys that are corrected at once. NumPy is slower
 with shorter rows, and with rows of a power of two."""
 
-UNLIKELY = 60.0
+UNLIKELY = 32.0
 """Levels are left out if the logarithms of all their likelihoods are below -UNLIKELY."""
 
 FAR, LEAST_LOG = 8.0, -50.0
@@ -30,8 +30,9 @@ LARGEST = 2.0**60
 FIRST_STEPS, LATER_STEPS = 40, 6
 """Steps of the EM algorithm: the first time, and from the last prior on."""
 
-SPAN, ABOVE = 2000.0, 1.2
-"""The highest level over the lowest above 0, and the highest over the highest estimate."""
+SPAN = 2000.0
+"""The highest level over the lowest above 0. The highest is the highest estimate: no likelier
+distribution of levels reaches beyond the estimates."""
 
 SPREAD = 0.05
 """The share of the last prior that is spread evenly before it is learned again."""
@@ -79,7 +80,7 @@ class LevelPrior:
         highest = float(estimates.max())
         if highest * highest < variances.max():  # else the median of deviations is below it, too
             highest = max(highest, math.sqrt(np.median(variances)))
-        highest = max(highest, LEAST_DEVIATION) * ABOVE
+        highest = max(highest, LEAST_DEVIATION)
         grid = np.concatenate([[0.0], np.geomspace(highest / SPAN, highest, GRID_POINTS - 1)])
         weights = np.full(GRID_POINTS, 1 / GRID_POINTS)
         steps = LATER_STEPS if self.known else FIRST_STEPS

@@ -102,8 +102,13 @@ class Estimate:
         median: FloatArray = cube.astype(np.float64)
         median *= self.mean
         small = median < _SMALL
-        if np.count_nonzero(small):
-            np.floor(median + _ROUND_UP, out=median, where=small)
+        number = np.count_nonzero(small)
+        if number:
+            whole = median + _ROUND_UP
+            np.floor(whole, out=whole)
+            if number == len(median):
+                return whole
+            np.copyto(median, whole, where=small)
         return median
 
     def error(self, point: FloatArray) -> SmallFloats:
