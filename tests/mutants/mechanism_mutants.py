@@ -365,8 +365,8 @@ MECHANISM_MUTANTS = (
     Mutant(
         name="tide-pulse-too-often",
         file=f"{_AT}/tide.py",
-        old="return unread if (unit - 1) % self.pulse else later",
-        new="return unread if (unit - 1) % max(1, self.pulse - 1) else later",
+        old="return place % pulse == 0",
+        new="return place % max(1, pulse - 1) == 0",
         about="A stock is read one unit too early.",
         operator="window",
         subjects=("tide",),

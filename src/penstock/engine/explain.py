@@ -388,7 +388,7 @@ def _late_alerts(pipeline: Pipeline) -> list[str]:
         tide = view.mechanism
         if view.name not in watched or not isinstance(tide, Tide) or tide.delta:
             continue
-        units = tide.pulse if tide.kind == "stock" else tide.longest_block
+        units = tide.longest_pulse if tide.kind == "stock" else tide.longest_block
         if units > 1:
             of = "" if len(pipeline.views) == 1 else f" of view {view.name!r}"
             chosen = "tide, if auto chooses it," if view.auto else "tide"

@@ -103,6 +103,10 @@ UNIT_KEEP, UNIT_PRIOR = 0.999, 0.3
 """The relative irregular variance of units, measured per level: kept per unit, and the standard
 error at which it counts as much as the models'."""
 
+SWING = 0.1
+"""The relative variance that a stock may well have between two phases of a period. No reading tells
+more of that variance than if it were this, and no squared error below the squared level is cut."""
+
 MOST_SURPRISE = 25.0
 """A squared error counts at most this many times what was expected."""
 
@@ -457,14 +461,19 @@ class KeyModels:
         squared = distance * distance
         level *= level
         moving = np.exp(self.wider).take(classes)
-        last /= units
+        if settings.kind == "flow":
+            last /= units
         moving *= doubted + last
         expected = noise + own + moving
         known = own + uncertain
-        excess = np.minimum(squared, MOST_SURPRISE * (noise + known + last)) - noise - known
+        most = MOST_SURPRISE * (noise + known + last)
+        if settings.kind == "stock":
+            most = np.maximum(most, level)
+        excess = np.minimum(squared, most) - noise - known
+        if settings.kind == "stock":
+            last = np.maximum(last, SWING * level)
         doubt = SQUARE_VARIANCE[settings.law] * np.square(noise) + 2 * np.square(known + last)
-        short = units <= max(settings.shortest_period - 1, 1)
-        apart = np.where(short, np.sqrt(units), units)
+        short, apart = _apart(settings, units)
         information = np.square(level / apart) / doubt
         shown = information * apart * excess / level
         added = np.empty((MODELS + 2, number))
@@ -564,6 +573,7 @@ class Surprise:
     doubted: Small
     """How far the sum lay from what was reported, and the variance of the reported level."""
     units: Small
+    """Of a flow, how many units are in the sum; of a stock, how long ago the last reading was."""
     mean: Small
     """What is believed afterwards."""
 
@@ -607,7 +617,7 @@ class Surprise:
             irregular=irregular,
             missed=missed,
             doubted=doubted,
-            units=block.units[sample],
+            units=_ages(block, sample) if stock else block.units[sample],
             mean=mean[sample].copy(),
         )
 
@@ -721,6 +731,22 @@ def _some(values: NDArray[Number], columns: Columns) -> NDArray[Number]:
 def _part(values: Small, some: BoolArray | slice) -> Small:
     """The values of some keys. One number for all keys stays as it is."""
     return values if len(values) == 1 else values[some]
+
+
+def _apart(settings: FilterSettings, units: FloatArray) -> tuple[BoolArray, FloatArray]:
+    """Which sums show how the units of one period differ, and of how many units that move by
+    themselves they are. `units` is what a `Surprise` has.
+    """
+    period = settings.shortest_period
+    if settings.kind == "stock":
+        return (units % period > 0) | (period == 1), np.ones(len(units))
+    short = units <= max(period - 1, 1)
+    return short, np.where(short, np.sqrt(units), units)
+
+
+def _ages(block: Block, sample: slice) -> Small:
+    """How long ago the last sums of some keys ended, per key."""
+    return np.broadcast_to(block.elapsed, len(block.sums))[sample].copy()
 
 
 def _level(rows: Small, noise: float | Small, least: Small) -> Small:

@@ -194,6 +194,42 @@ def test_a_stock_is_read_in_pulses_and_not_in_between() -> None:
     assert (np.diff([each.variance[0] for each in shown[6:12]]) > 0).all()  # less and less is known
 
 
+@pytest.mark.parametrize(
+    ("window", "period"),
+    [(24, 24), (7, 7), (48, 24), (14, 7), (24, 2), (120, 24), (12, 24), (5, 1)],
+)
+def test_readings_of_a_stock_have_many_phases_and_enough_time_in_between(
+    window: int, period: int
+) -> None:
+    mechanism = Tide(epsilon=1, window=window, kind="stock", periods=(period,) * (period > 1))
+    units = np.flatnonzero([mechanism.is_read(unit) for unit in range(1, 110 * window)])
+    gaps = np.diff(units)
+    assert gaps.min() == mechanism.pulse
+    assert gaps.max() == mechanism.longest_pulse
+    assert len(set((units[:8] % period).tolist())) == min(period, 4, 8) or not mechanism.probes
+    assert len(set((units % period).tolist())) >= min(period, 4)
+    cost = np.convolve(
+        [mechanism.budget(u).quanta for u in range(1, 110 * window)], np.ones(window)
+    )
+    assert cost.max() <= mechanism.total.quanta
+    if mechanism.probes:  # most readings have the phase of the first
+        assert np.mean(units % period == 0) > 0.9
+
+
+def test_intervals_of_a_stock_know_of_a_season_that_readings_hide() -> None:
+    rng = np.random.default_rng(21)
+    level = rng.uniform(10, 60, 60)
+    phase = (np.arange(480)[:, None] + rng.normal(0, 2, 60)) / 24
+    counts = np.rint(level * (1 + 0.6 * np.sin(2 * np.pi * phase))).astype(np.int64)
+    run = Tide(epsilon=1, window=24, kind="stock", periods=(24,)).run(60, noise=TestNoise(22))
+    inside: list[float] = []
+    for row in counts:
+        low, high = run.step(row).interval("0.9")
+        inside.append(((low <= row) & (row <= high)).mean())
+    assert np.mean(inside[72:174]) < 0.9  # two readings at one phase show nothing of it
+    assert 0.82 <= np.mean(inside[174:]) <= 0.95
+
+
 # -- the release -----------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -39,6 +40,13 @@ LEAST_LONGEST, LEAST_DECISION = 8, 8
 SHORT_STOCK_WINDOW = 24
 """A stock is read once per window up to this one, and twice in a longer window."""
 
+PHASE_SHARE, FEWEST_PHASES = 6, 4
+"""Readings of a stock differ by at least a sixth of a period, and have at least 4 phases, or one.
+"""
+
+FIRST, PROBES, READS = 3, 4, 100
+"""Of each READS readings of a stock that would all have one phase, PROBES after the FIRST are at
+phases that go around the period once. So intervals know what happens in between."""
 
 SHARE, SHARE_WITH_DELTA = Fraction(1, 10), Fraction(1, 25)
 """The defaults for `share_total`, without and with a δ."""
@@ -105,8 +113,9 @@ class Tide(WithDelta[TideState]):
     grows with the square of that. The filter averages afterwards.
 
     A stock, such as bikes docked, has no blocks and no total. It is read with
-    :math:`\varepsilon/\lceil w/k\rceil` once in k units: k = w up to w = 24, else ⌈w/2⌉; with a δ,
-    k = 1.
+    :math:`\varepsilon/\lceil w/k\rceil` about once in k units: k = w up to w = 24, else ⌈w/2⌉, or
+    a little more, so that readings have many phases of the shortest period. If they would all have
+    one, a few are late and show others. With a δ, k = 1.
 
     Released numbers are estimates of the unit's counts. `variance` is the expected squared error
     and `interval` a range for the count, both as the filter believes. `public` has all that the
@@ -225,16 +234,48 @@ class Tide(WithDelta[TideState]):
 
     @cached_property
     def pulse(self) -> int:
-        """The number of units of which a stock is read once."""
+        """How many units after a reading of a stock the next one usually is."""
         if self.delta:
             return 1
-        return self.window if self.window <= SHORT_STOCK_WINDOW else -(-self.window // 2)
+        least = self.window if self.window <= SHORT_STOCK_WINDOW else -(-self.window // 2)
+        period = self.period
+        for units in range(least, least + period):
+            phase = units % period
+            away = min(phase, period - phase)
+            spread = PHASE_SHARE * away >= period
+            if not phase or (spread and FEWEST_PHASES * math.gcd(phase, period) <= period):
+                return units
+        return least
+
+    @property
+    def probes(self) -> bool:
+        """Whether the usual readings of a stock have one phase, and some show others."""
+        return not self.delta and self.period > 1 and self.pulse % self.period == 0
+
+    @property
+    def longest_pulse(self) -> int:
+        """The most units from a reading of a stock to the next one."""
+        return self.pulse + (-(-self.period // PROBES) if self.probes else 0)
+
+    def is_read(self, unit: int) -> bool:
+        """Whether a unit of a stock is read. Readings are at least `pulse` units apart."""
+        pulse, place = self.pulse, unit - 1
+        if self.probes:
+            place %= READS * pulse + self.period
+            if place >= (FIRST + PROBES) * pulse + self.period:
+                place -= self.period
+            elif place >= FIRST * pulse:
+                late = [probe * self.period // PROBES for probe in range(PROBES)]
+                return place - FIRST * pulse in [
+                    probe * pulse + units for probe, units in enumerate(late)
+                ]
+        return place % pulse == 0
 
     def budget(self, unit: int) -> Budget:
         """The charge of a unit for counts and total: 0 if it is not read."""
         first, second, later, unread = self._budgets
         if self.kind == "stock":
-            return unread if (unit - 1) % self.pulse else later
+            return later if self.is_read(unit) else unread
         if not self.has_front or unit > self.window:
             return later
         return first if unit <= self.period else second
@@ -295,7 +336,7 @@ class Tide(WithDelta[TideState]):
 
     def start(self, domain: Domain) -> TideState:
         keys = domain.size
-        price = self.price(self.pulse * self.window + 1, keys)  # in the long run
+        price = self.price(1 if self.kind == "stock" else self.window + 1, keys)  # of most units
         if not price.counts or (self.has_total(keys) and not price.total):
             raise ConfigurationError(
                 f"share_total={self.total_share} leaves nothing for the total, or for the counts.",
