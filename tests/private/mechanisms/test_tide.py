@@ -216,6 +216,22 @@ def test_readings_of_a_stock_have_many_phases_and_enough_time_in_between(
         assert np.mean(units % period == 0) > 0.9
 
 
+def test_a_stock_that_was_read_at_one_phase_goes_on_like_that() -> None:
+    earlier = Tide(epsilon=1, window=7, kind="stock", periods=(7,), phases=False)
+    assert "phases" not in earlier.configuration()  # as in snapshots from before there were phases
+    run = earlier.run(2, noise=TestNoise(23), record=True)
+    for _ in range(20):
+        run.step([5, 9])
+    now = Tide(epsilon=1, window=7, kind="stock", periods=(7,))
+    again = now.run(2, noise=TestNoise(23), record=True)
+    again.load(run.snapshot())
+    for _ in range(30):
+        again.step([5, 9])
+    assert [line.unit for line in again.ledger] == list(range(1, 51, 7))
+    assert now.is_read(30)
+    assert not now.is_read(29)
+
+
 def test_intervals_of_a_stock_know_of_a_season_that_readings_hide() -> None:
     rng = np.random.default_rng(21)
     level = rng.uniform(10, 60, 60)

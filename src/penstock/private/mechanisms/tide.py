@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
@@ -152,6 +152,9 @@ class Tide(WithDelta[TideState]):
     nodes : bool
         Whether to release all nodes of the hierarchy, with numbers that add up: means of keys that
         agree with the total, and their sums. Default: False, the keys alone.
+    phases : bool, optional
+        Whether readings of a stock show many phases of the shortest period, so that intervals know
+        its season. Default: None, yes for a stock.
 
     Guarantee: w-event, pure or with a δ. Proof: docs/proofs/tide.md.
     Kept between units: the filter's beliefs and the lengths of open blocks; in the gate, the raw
@@ -167,6 +170,8 @@ class Tide(WithDelta[TideState]):
     those of `rg` (Chen, Shen and Jin, CIKM 2015).
     """
 
+    before: ClassVar[Mapping[str, Any]] = {"delta": 0, "phases": False}
+
     name = "tide"
     paper = "none: made for Penstock"
     proof = "tide.md"
@@ -179,6 +184,7 @@ class Tide(WithDelta[TideState]):
     front: Exact = "1/2"
     longest: UnitCount | None = None
     nodes: bool = False
+    phases: bool | None = None
 
     def released(self, domain: Domain) -> Domain:
         return tree_of(domain).nodes if self.nodes else domain
@@ -232,6 +238,9 @@ class Tide(WithDelta[TideState]):
         wanted = self.kind == "flow" and bool(self.front) and not self.delta
         return wanted and self.window >= 3 * self.period
 
+    def defaults(self, domain: Domain) -> Mapping[str, bool | int]:
+        return {"phases": self.kind == "stock"}
+
     @cached_property
     def pulse(self) -> int:
         """How many units after a reading of a stock the next one usually is."""
@@ -239,7 +248,7 @@ class Tide(WithDelta[TideState]):
             return 1
         least = self.window if self.window <= SHORT_STOCK_WINDOW else -(-self.window // 2)
         period = self.period
-        for units in range(least, least + period):
+        for units in range(least, least + period) if self._shows_phases else ():
             phase = units % period
             away = min(phase, period - phase)
             spread = PHASE_SHARE * away >= period
@@ -250,7 +259,12 @@ class Tide(WithDelta[TideState]):
     @property
     def probes(self) -> bool:
         """Whether the usual readings of a stock have one phase, and some show others."""
-        return not self.delta and self.period > 1 and self.pulse % self.period == 0
+        alike = self.period > 1 and self.pulse % self.period == 0
+        return self._shows_phases and alike and not self.delta
+
+    @property
+    def _shows_phases(self) -> bool:
+        return self.phases is not False  # None is decided when a run begins
 
     @property
     def longest_pulse(self) -> int:
