@@ -366,6 +366,25 @@ def test_an_error_of_the_api_says_what_to_do(modules: Modules) -> None:
     assert found == [True, 404, "no such key.", "Zoo"]
 
 
+def test_an_answer_that_breaks_off_is_no_answer(modules: Modules) -> None:
+    found = modules.run(
+        "{ makeApi, ApiError } from api.js",
+        """
+        const broken = () => new Response(new ReadableStream({
+          start(stream) { stream.enqueue(new TextEncoder().encode("{")); },
+          pull(stream) { stream.error(new TypeError("Failed to fetch")); } }));
+        const api = makeApi({ fetch: async () => broken(), token: () => null }), found = [];
+        for (const ask of [api.get, api.file]) {
+          try { await ask("/v1/x"); } catch (error) {
+            found.push([error instanceof ApiError, error.status, error.message]);
+          }
+        }
+        return found;
+        """,
+    )
+    assert found == [[True, 0, "Failed to fetch"]] * 2
+
+
 def test_the_client_waits_when_it_is_asked_to(modules: Modules) -> None:
     found = modules.run(
         "{ makeApi } from api.js",

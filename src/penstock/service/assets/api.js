@@ -37,9 +37,10 @@ export function makeApi({ fetch: ask = (...all) => fetch(...all), token = stored
   /** The path of a stream: the parts of its name are encoded one by one. */
   const streamPath = (name) => `/v1/streams/${name.split("/").map(encodeURIComponent).join("/")}`;
 
-  const answered = async (address, options) => {
+  /** What comes from the service. If the connection breaks, there was no answer. */
+  const arrived = async (promise) => {
     try {
-      return await ask(address, options);
+      return await promise;
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new ApiError(0, error.message);
@@ -49,7 +50,7 @@ export function makeApi({ fetch: ask = (...all) => fetch(...all), token = stored
   /** A successful answer. When the service is busy, wait as long as it says. */
   const success = async (address, options) => {
     for (let tried = 1; ; tried += 1) {
-      const response = await answered(address, options);
+      const response = await arrived(ask(address, options));
       if (response.ok) return response;
       const wait = Number(response.headers.get("Retry-After") ?? NaN);
       if (response.status === 429 && tried < MAX_TRIES && wait <= MAX_SECONDS_TO_WAIT) {
@@ -69,7 +70,8 @@ export function makeApi({ fetch: ask = (...all) => fetch(...all), token = stored
    */
   const get = async (path, params = {}, { signal } = {}) => {
     const accepted = headers({ Accept: "application/json" });
-    return (await success(url(path, params), { headers: accepted, signal })).json();
+    const response = await success(url(path, params), { headers: accepted, signal });
+    return arrived(response.json());
   };
 
   /**
@@ -83,7 +85,7 @@ export function makeApi({ fetch: ask = (...all) => fetch(...all), token = stored
     const given = response.headers.get("Content-Disposition") ?? "";
     const [, name] = /filename="([^"]*)"/.exec(given) ?? [];
     const [path] = address.split(/[?#]/);
-    return { content: await response.blob(), name: name || path.split("/").pop() };
+    return { content: await arrived(response.blob()), name: name || path.split("/").pop() };
   };
 
   return { get, file, url, streamPath, headers };
