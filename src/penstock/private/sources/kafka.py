@@ -48,6 +48,10 @@ MAX_MESSAGES_PER_CALL = 500
 looks for garbage at every 700th.
 """
 
+REFRESH_MS = 5000
+"""How often the client asks for partitions. It may ask about one just before the broker knows it,
+and would then wait for minutes."""
+
 MAX_PARTITIONS_ASKED = 16
 """Partitions up to which the client is asked for its positions after every call. With more of them,
 it is cheaper to look at each message.
@@ -587,6 +591,7 @@ class KafkaSource(Receiver):
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
             "fetch.queue.backoff.ms": 10,
+            "topic.metadata.refresh.interval.ms": REFRESH_MS,
             "queued.max.messages.kbytes": MAX_BYTES_AHEAD // 1024,
             "error_cb": self._noted,
         }
