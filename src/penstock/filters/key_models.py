@@ -89,8 +89,8 @@ UNSURE, LEAST_UNSURE = 6.0, 3.0
 deviations, or below LEAST_UNSURE. With Gaussian noise in every unit, only if it is below 0."""
 
 MOST_APART = 0.9
-"""The prior corrects all keys, and those that are sure are left as they were, if more than this
-share is unsure."""
+"""If a larger share of the keys is unsure, the prior looks at all keys at once, and corrects the
+unsure ones."""
 
 GAUSSIAN_DRAWS = 100.0
 """Gaussian noise counts as the mean of so many Laplace draws."""
@@ -104,8 +104,8 @@ UNIT_KEEP, UNIT_PRIOR = 0.999, 0.3
 error at which it counts as much as the models'."""
 
 SWING = 0.1
-"""The relative variance that a stock may well have between two phases of a period. No reading tells
-more of that variance than if it were this, and no squared error below the squared level is cut."""
+"""A stock may well differ between two phases of a period by this relative variance. A reading of it
+has no more weight than this variance leaves, and its error is not cut below the level."""
 
 MOST_SURPRISE = 25.0
 """A squared error counts at most this many times what was expected."""

@@ -38,15 +38,15 @@ LEAST_LONGEST, LEAST_DECISION = 8, 8
 """Blocks may have 8 units in the shortest window. Totals are looked at after 8 units or later."""
 
 SHORT_STOCK_WINDOW = 24
-"""A stock is read once per window up to this one, and twice in a longer window."""
+"""A stock is read about once per window up to this one, and twice in a longer window."""
 
 PHASE_SHARE, FEWEST_PHASES = 6, 4
-"""Readings of a stock differ by at least a sixth of a period, and have at least 4 phases, or one.
-"""
+"""The phases of two neighbouring readings of a stock differ by at least a sixth of a period, and
+all readings together have at least 4 phases. Or all have one phase."""
 
 FIRST, PROBES, READS = 3, 4, 100
-"""Of each READS readings of a stock that would all have one phase, PROBES after the FIRST are at
-phases that go around the period once. So intervals know what happens in between."""
+"""If all readings of a stock would have one phase, some of each READS are late. After FIRST usual
+pulses, they go around the period once in PROBES steps and show what happens in between."""
 
 SHARE, SHARE_WITH_DELTA = Fraction(1, 10), Fraction(1, 25)
 """The defaults for `share_total`, without and with a δ."""

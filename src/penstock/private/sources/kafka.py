@@ -49,8 +49,8 @@ looks for garbage at every 700th.
 """
 
 REFRESH_MS = 5000
-"""How often the client asks for partitions. It may ask about one just before the broker knows it,
-and would then wait for minutes."""
+"""How often the client asks the broker for new partitions. By default it asks every five minutes,
+and a partition that the broker did not know yet would wait for so long."""
 
 MAX_PARTITIONS_ASKED = 16
 """Partitions up to which the client is asked for its positions after every call. With more of them,
